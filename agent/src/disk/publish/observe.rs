@@ -1,0 +1,77 @@
+//! What is looked at: the object, what was seen of the disks, whose pools and attachments are ours.
+
+use std::collections::BTreeSet;
+
+use cstor_api::cstor::{CStorPoolInstance, VdevStatus};
+use cstor_api::names::annotation;
+use cstor_api::openebs::BlockDevice;
+use cstor_blockdev::ownership::Record;
+use cstor_reconcile::{Context, Reading};
+
+use super::{Observed, Publish, PublishError};
+
+pub(super) async fn observe(
+    publish: &Publish,
+    ctx: &Context,
+    object: &BlockDevice,
+) -> Result<Observed, PublishError> {
+    if is_wipe_asked(object) && ctx.reading() == Reading::Fresh {
+        // Whoever has the disk may let go of it without an event.
+        let view = publish.disks.view();
+        let found = view
+            .as_deref()
+            .map(|view| view.matching(object))
+            .unwrap_or_default();
+        for disk in found {
+            publish.disks.look_again(&disk.device().name).await;
+        }
+    }
+    // All of them, and from the API server if an effect follows: only where it matters.
+    let objects = match is_wipe_asked(object) {
+        true => publish.objects.all(ctx).await?.objects,
+        false => Vec::new(),
+    };
+    let pools = publish.pools.all(ctx).await?;
+    let storages = publish.storages.all(ctx).await?;
+    let volumes = storages.objects.iter().filter_map(|storage| {
+        let status = storage.status.as_ref()?;
+        status.persistent_volume_name.clone()
+    });
+    Ok(Observed {
+        object: object.clone(),
+        node: publish.node.clone(),
+        view: publish.disks.view(),
+        records: pools.objects.iter().filter_map(|pool| record(pool)).collect(),
+        objects,
+        better: publish
+            .doubles
+            .latest()
+            .get(object.metadata.name.as_deref().unwrap_or_default())
+            .cloned(),
+        matched: publish.matches.latest(),
+        our_volumes: volumes.collect::<BTreeSet<_>>(),
+        failure: ctx.failure().cloned(),
+        now: ctx.now(),
+    })
+}
+
+fn is_wipe_asked(object: &BlockDevice) -> bool {
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key(annotation::WIPE))
+}
+
+/// What an instance says of its pool.
+fn record(instance: &CStorPoolInstance) -> Option<Record> {
+    let status = instance.status.as_ref();
+    let vdevs = status.and_then(|status| status.vdevs.as_deref());
+    Some(Record {
+        instance: instance.metadata.uid.as_deref()?.parse().ok()?,
+        pool_name: status.and_then(|status| status.pool_name.clone()),
+        pool_guid: status.and_then(|status| status.pool_guid.as_ref()?.parse().ok()),
+        vdev_guids: vdevs.map(guids).unwrap_or_default(),
+    })
+}
+
+fn guids(vdevs: &[VdevStatus]) -> BTreeSet<u64> {
+    vdevs.iter().filter_map(|vdev| vdev.guid.parse().ok()).collect()
+}

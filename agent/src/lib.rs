@@ -1,0 +1,7 @@
+//! The node agent: everything of cstor-rs that needs the node.
+//!
+//! | module | what it looks after |
+//! |---|---|
+//! | [`disk`] | the node's disks: BlockDevice and VolumeAttachment |
+
+pub mod disk;

@@ -1,0 +1,64 @@
+//! What follows. No I/O, no clock: a function.
+
+use std::time::Duration;
+
+use cstor_api::names::phase::BlockDeviceState;
+use cstor_api::names::reason;
+use cstor_api::openebs::BlockDeviceStatus;
+use cstor_reconcile::{Decision, Event};
+
+use super::agents::Heard;
+use super::observe::{Node, Observed};
+use super::{GRACE, NoStep};
+use crate::block_device::{is_left_alone, state};
+
+/// What the node's agent is to a device.
+enum Agent {
+    /// It is heard of, or should be given this long.
+    LookAgain(Duration),
+    /// It is silent, and why we say so.
+    Silent(String),
+}
+
+pub(super) fn decide(seen: &Observed) -> Decision<NoStep, BlockDeviceStatus> {
+    let (device, nothing) = (&seen.device, Decision::nothing());
+    let Some(node) = seen.node.as_ref().filter(|_| !is_left_alone(device)) else {
+        return nothing;
+    };
+    let known = match state(device) {
+        Some(BlockDeviceState::Active) => true,
+        Some(BlockDeviceState::Unknown) => false,
+        _ => return nothing,
+    };
+    match agent(node, device.spec.identity.is_some()) {
+        Agent::LookAgain(wait) if known => nothing.again(wait),
+        Agent::LookAgain(_) => nothing,
+        Agent::Silent(why) => {
+            let note = format!("{why}: nothing is known of this device until it is back");
+            let told = nothing.event(Event::warning(reason::AGENT_SILENT, note).action("Watch"));
+            if !known {
+                return told;
+            }
+            // All the rest is the agent's and stays as it is: only what differs is written.
+            told.status(BlockDeviceStatus {
+                state: Some(BlockDeviceState::Unknown),
+                ..device.status.clone().unwrap_or_default()
+            })
+        }
+    }
+}
+
+fn agent(node: &Node, published_by_us: bool) -> Agent {
+    let name = &node.name;
+    match node.agent {
+        // Also if the Node is gone: an agent that beats is alive, whatever became of the object.
+        Heard::Yes(left) => Agent::LookAgain(left),
+        Heard::Expired => Agent::Silent(format!("The agent of node {name} does not renew its Lease")),
+        Heard::Missing(_) if !node.exists => Agent::Silent(format!("Node {name} no longer exists")),
+        Heard::Missing(Duration::ZERO) if published_by_us => {
+            Agent::Silent(format!("The agent of node {name} has no Lease"))
+        }
+        Heard::Missing(left) if published_by_us => Agent::LookAgain(left),
+        Heard::Missing(_) => Agent::LookAgain(GRACE),
+    }
+}
