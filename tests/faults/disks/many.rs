@@ -48,7 +48,6 @@ impl Running {
             clock: &clock,
             every: EVERY,
             resync: EVERY,
-            trusts_caches: false,
             seed: 0,
         };
         let agent = tokio::spawn(agent.run(Taps::none()));

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cstor_reconcile::memory_api::Fault;
 use cstor_reconcile::tap::TapPoint;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use self::world::{Plan, Run, run};
+use self::world::{Meddler, Plan, Run, run};
 use crate::seeds::{is_full, seeds};
 
 /// Why a run is not as the undisturbed one.
@@ -222,22 +222,56 @@ fn whatever_goes_wrong_it_ends_the_same() {
     assert!(few || missing.is_empty(), "never met: {missing:?}");
 }
 
-/// The suite can fail: engines that act on what a watch told are found out.
+/// What an agent that is wrong would write, and what the oracle says of it.
+const WRONG: [(&str, fn(&mut Value), &str); 4] = [
+    (
+        "beta",
+        |object| blank(object, "True"),
+        "beta is somebody's, and was offered",
+    ),
+    (
+        "twins",
+        |object| object["status"]["state"] = "Active".into(),
+        "there are two of one identity, and it is Active",
+    ),
+    (
+        "alpha",
+        |object| object["status"]["state"] = "Inactive".into(),
+        "alpha is there, and was said to be gone",
+    ),
+    (
+        "alpha",
+        |object| object["spec"]["identity"]["value"] = "beta".into(),
+        "two objects for beta",
+    ),
+];
+
+fn blank(object: &mut Value, status: &str) {
+    let conditions = object["status"]["conditions"].as_array_mut().unwrap();
+    let blank = conditions.iter_mut().find(|condition| condition["type"] == "Blank");
+    blank.unwrap()["status"] = status.into();
+}
+
+/// The suite can fail: each thing that must not be written is found out when somebody writes it. (An engine that trusts
+/// its caches is no such thing: these controllers look again before every write.)
 #[test]
-fn one_that_trusts_its_caches_is_found_out() {
+fn what_must_not_be_written_is_found_out() {
     let reference = run(Plan::default());
-    let found = (0..50).find_map(|seed| {
-        let broken = Plan {
-            seed,
-            faults: true,
-            trusts_caches: true,
+    for (serial, wrong, complaint_begins) in WRONG {
+        let ran = run(Plan {
+            meddler: Some(Meddler { serial, wrong }),
             ..Plan::default()
-        };
-        match std::panic::catch_unwind(|| run(broken)) {
-            Ok(ran) => complaint(&ran, &reference),
-            Err(_) => Some("it never got there".to_owned()),
-        }
+        });
+        let found = complaint(&ran, &reference).unwrap_or_default();
+        assert!(found.contains(complaint_begins), "{serial}: {found:?}");
+    }
+    let ran = run(Plan {
+        meddler: Some(Meddler {
+            serial: "alpha",
+            wrong: |object| *object = Value::Null,
+        }),
+        ..Plan::default()
     });
-    let found = found.expect("it is found out");
-    println!("found out by: {found}");
+    let found = complaint(&ran, &reference).unwrap_or_default();
+    assert!(found.contains("has an identity and was removed"), "{found:?}");
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::host::{GIB, Holds, Host, NAMESPACE};
 use super::oracle::Oracle;
+use super::world::Meddler;
 
 /// The driver's name of the volume, and what the disk shows of it.
 const HANDLE: &str = "e3a1c2d4-0b5f-4a6e-9c7d-112233445566";
@@ -105,7 +106,33 @@ async fn until(what: &str, api: &MemoryApi, reached: impl Fn() -> bool) {
     panic!("never {what}: {:#?}", api.peek_all::<BlockDevice>());
 }
 
-pub async fn use_it(api: &MemoryApi, [one, two]: &[Arc<Host>; 2], oracle: &Oracle) {
+/// Writes what the meddler wants, as one write.
+async fn meddle(api: &MemoryApi, Meddler { serial, wrong }: Meddler) {
+    let devices: Api<BlockDevice> = Api::namespaced(api.admin(), NAMESPACE);
+    let mut object = device(api, serial);
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let status = object["status"].clone();
+    wrong(&mut object);
+    if object.is_null() {
+        devices.delete(&name, &DeleteParams::default()).await.unwrap();
+        return;
+    }
+    let (params, is_status) = (PatchParams::default(), object["status"] != status);
+    object["metadata"] = json!({});
+    let patch = Patch::Merge(object);
+    let written = match is_status {
+        true => devices.patch_status(&name, &params, &patch).await,
+        false => devices.patch(&name, &params, &patch).await,
+    };
+    written.unwrap();
+}
+
+pub async fn use_it(
+    api: &MemoryApi,
+    [one, two]: &[Arc<Host>; 2],
+    oracle: &Oracle,
+    meddler: Option<Meddler>,
+) {
     let taken = ["beta", "twins", VOLUME].map(str::to_owned);
     *oracle.taken.lock().unwrap() = taken.into();
 
@@ -122,6 +149,11 @@ pub async fn use_it(api: &MemoryApi, [one, two]: &[Arc<Host>; 2], oracle: &Oracl
             })
     })
     .await;
+
+    if let Some(meddler) = meddler {
+        // What becomes of it is not the question.
+        return meddle(api, meddler).await;
+    }
 
     one.resize("vdx1", 12 * GIB);
     one.unplug("vdx3");

@@ -40,8 +40,16 @@ pub struct Plan {
     pub crash_at: Option<(TapPoint, usize)>,
     /// Everything goes wrong, until the user has got everything.
     pub faults: bool,
-    /// The engines are wrong on purpose: they act on what a watch told.
-    pub trusts_caches: bool,
+    /// Writes what must not be written, once everything is published.
+    pub meddler: Option<Meddler>,
+}
+
+/// Does what an agent that is wrong would do to the object of a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Meddler {
+    pub serial: &'static str,
+    /// What becomes of the object; `Null` to remove it.
+    pub wrong: fn(&mut Value),
 }
 
 /// How a run went.
@@ -143,22 +151,16 @@ pub struct Agent<'a> {
     pub clock: &'a Clock,
     pub every: Duration,
     pub resync: Duration,
-    pub trusts_caches: bool,
     pub seed: u64,
 }
 
 impl Agent<'_> {
     fn engine<C: Controller>(&self, engine: Engine<C>) -> Engine<C> {
-        let engine = engine.resync(self.resync).backoff(Backoff {
+        engine.resync(self.resync).backoff(Backoff {
             base: Duration::from_secs(1),
             cap: Duration::from_secs(8),
             triggered_cap: Duration::from_secs(4),
-        });
-        if self.trusts_caches {
-            engine.without_fresh_reads()
-        } else {
-            engine
-        }
+        })
     }
 
     pub fn run(&self, taps: Taps) -> impl Future<Output = ()> + use<> {
@@ -235,7 +237,7 @@ impl World {
         }
         let mut idle_writes = Vec::new();
         let script = async {
-            user::use_it(&self.api, &self.hosts, &self.oracle).await;
+            user::use_it(&self.api, &self.hosts, &self.oracle, self.plan.meddler).await;
             self.api.set_faults(Faults::default());
             self.crasher.chance.lock().unwrap().0 = 0.0;
             tokio::time::sleep(RESYNC * 3).await;
@@ -272,7 +274,6 @@ impl World {
                 clock: &self.clock,
                 every: EVERY,
                 resync: RESYNC,
-                trusts_caches: self.plan.trusts_caches,
                 seed: self.plan.seed,
             };
             let process = agent.run(Taps::new(CrasherTap {
