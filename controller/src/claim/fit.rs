@@ -253,11 +253,15 @@ impl Wish {
         if self.mode == BlockVolumeMode::FileSystem {
             let mounted = filled(filesystem.and_then(|filesystem| filesystem.mount_point.as_ref())).is_some();
             let expected = [reason::FILE_SYSTEM, reason::MOUNTED].contains(&found);
+            // Who mounted it is not known, and that it may be given away is for a person to say.
+            let chosen =
+                self.choice == Choice::Named || device.labels().contains_key(label::BLOCK_DEVICE_TAG);
             return match fs_type {
                 Some(fs_type) if mounted => match &self.format {
                     Some(wanted) if *wanted != fs_type => Err(Misfit::OtherFormat(fs_type)),
-                    _ if blank.status == ConditionStatus::True || expected => Ok(()),
-                    _ => Err(contents()),
+                    _ if blank.status != ConditionStatus::True && !expected => Err(contents()),
+                    _ if chosen => Ok(()),
+                    _ => Err(Misfit::NotChosen),
                 },
                 _ => Err(Misfit::NotMounted),
             };
@@ -308,6 +312,7 @@ pub(crate) enum Misfit {
     BeingWiped,
     NotExamined,
     NotMounted,
+    NotChosen,
     OtherFormat(String),
     FileSystem(String),
     Contents { reason: String, message: String },
@@ -337,6 +342,7 @@ impl Misfit {
             Self::BeingWiped => "to be wiped".into(),
             Self::NotExamined => "not examined by an agent yet".into(),
             Self::NotMounted => "without a mounted file system".into(),
+            Self::NotChosen => "mounted, and neither named nor tagged".into(),
             Self::OtherFormat(found) => format!("with file system {found}"),
             Self::FileSystem(found) => format!("not blank (file system {found})"),
             Self::Contents { reason, .. } if reason.is_empty() => "not blank".into(),
@@ -392,6 +398,11 @@ impl fmt::Display for Misfit {
             ),
             Self::NotExamined => f.write_str("has not been examined by the agent of its node yet"),
             Self::NotMounted => f.write_str("has no mounted file system, which blockVolumeMode FileSystem asks for"),
+            Self::NotChosen => write!(
+                f,
+                "is mounted, by whom is not known: name it in spec.blockDeviceName, or tag it by the label {} and select the tag",
+                label::BLOCK_DEVICE_TAG
+            ),
             Self::OtherFormat(found) => write!(f, "has a file system of type {found}"),
             Self::FileSystem(found) => write!(f, "has a file system of type {found} on it"),
             Self::Contents { reason, message } => {

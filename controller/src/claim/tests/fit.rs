@@ -259,6 +259,7 @@ fn selectors_and_tags() {
 fn a_claim_of_a_file_system_wants_one_that_is_mounted() {
     let wish = |format: Option<&str>| {
         let mut wish = spec("1Gi");
+        wish.block_device_name = Some("disk".into());
         wish.device_claim_details = Some(DeviceClaimDetails {
             block_volume_mode: Some(BlockVolumeMode::FileSystem),
             format_type: format.map(Into::into),
@@ -279,6 +280,25 @@ fn a_claim_of_a_file_system_wants_one_that_is_mounted() {
         wish(Some("xfs")).fits(&disk),
         Err(Misfit::OtherFormat("ext4".into()))
     );
+    // What is mounted is not given away unless somebody has said that it may be.
+    let mut automatic = spec("1Gi");
+    automatic.device_claim_details = Some(DeviceClaimDetails {
+        block_volume_mode: Some(BlockVolumeMode::FileSystem),
+        ..DeviceClaimDetails::default()
+    });
+    assert_eq!(Wish::of(&automatic).unwrap().fits(&disk), Err(Misfit::NotChosen));
+    let tag = label::BLOCK_DEVICE_TAG;
+    let mut tagged = disk.clone();
+    tagged
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .insert(tag.into(), "scratch".into());
+    automatic.selector = Some(LabelSelector {
+        match_labels: Some(BTreeMap::from([(tag.into(), "scratch".into())])),
+        ..LabelSelector::default()
+    });
+    assert_eq!(Wish::of(&automatic).unwrap().fits(&tagged), Ok(()));
     found(&mut disk, reason::FOREIGN_ATTACHMENT);
     assert!(matches!(wish(None).fits(&disk), Err(Misfit::Contents { .. })));
     disk.spec.filesystem.as_mut().unwrap().mount_point = Some(String::new());
