@@ -226,6 +226,7 @@ pub fn controllers(client: &Client, settings: &Settings, disks: &Disks) -> Contr
     );
     let objects = Related::new(here());
     let publish = Publish {
+        began: Arc::default(),
         client: client.clone(),
         node: node.clone(),
         disks: disks.clone(),

@@ -81,6 +81,13 @@ pub struct View {
 }
 
 impl View {
+    /// The disk that `disk` is a part of, or itself.
+    #[must_use]
+    pub fn whole<'a>(&'a self, disk: &'a Disk) -> &'a Disk {
+        let parent = disk.device().parent.as_ref();
+        parent.and_then(|parent| self.disks.get(parent)).unwrap_or(disk)
+    }
+
     /// The devices that `object` is about: one, none, or several that cannot be told apart.
     #[must_use]
     pub fn matching(&self, object: &BlockDevice) -> Vec<&Disk> {

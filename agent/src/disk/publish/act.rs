@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
 
 use super::{Description, Publish, PublishError, PublishStep};
+use crate::disk::matches::Bound;
 use crate::disk::wipe::WipeError;
 use crate::disk::{answered, field_manager};
 
@@ -21,8 +22,10 @@ pub(super) async fn act(
     match step {
         PublishStep::Describe(description) => describe(&objects, ctx, &description).await,
         PublishStep::Remove => remove(&objects, ctx).await,
-        PublishStep::Wipe { identity } => wipe(publish, &objects, ctx, &identity).await,
-        PublishStep::ForgetWipe => forget_wipe(&objects, ctx).await,
+        PublishStep::Wipe { identity, bound } => {
+            wipe(publish, &objects, ctx, &identity, bound.as_ref()).await
+        }
+        PublishStep::ForgetWipe { request } => forget_wipe(&objects, ctx, &request).await,
     }
 }
 
@@ -78,6 +81,7 @@ async fn wipe(
     objects: &Api<BlockDevice>,
     ctx: &Context,
     identity: &str,
+    bound: Option<&Bound>,
 ) -> Result<Outcome, PublishError> {
     let Some(object) = fresh(objects, ctx).await? else {
         return Err(WipeError::Changed("its BlockDevice is gone").into());
@@ -85,26 +89,18 @@ async fn wipe(
     if object.spec.claim_ref.is_some() {
         return Err(WipeError::Changed("it was claimed in the meantime").into());
     }
-    let wanted = object
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|all| all.get(annotation::WIPE));
-    if wanted.map(String::as_str) != Some(identity) {
+    if request(&object) != Some(identity) {
         return Err(WipeError::Changed("the request was taken back").into());
     }
     let view = publish.disks.view();
-    let found = view
-        .as_deref()
-        .map(|view| view.matching(&object))
-        .unwrap_or_default();
-    let &[disk] = found.as_slice() else {
+    let Some(view) = view.as_deref() else {
+        return Err(WipeError::Changed("the disks of the node are not known yet").into());
+    };
+    let &[disk] = view.matching(&object).as_slice() else {
         return Err(WipeError::Changed("it is not there, or there are two of it").into());
     };
-    if publish.matches.latest().of(disk.device()).is_none() {
-        return Err(
-            WipeError::Changed("it was not held against the VolumeAttachments of the node yet").into(),
-        );
+    if publish.matches.latest().of(view.whole(disk).device()) != Some(bound) {
+        return Err(WipeError::Changed("a VolumeAttachment may have brought it in the meantime").into());
     }
     publish.wiper.wipe(disk, identity).await?;
     let path = disk.device().path.clone();
@@ -113,10 +109,30 @@ async fn wipe(
     Ok(Outcome::changed().event(Event::normal(event::DEVICE_WIPE, note).action("Wipe")))
 }
 
-async fn forget_wipe(objects: &Api<BlockDevice>, ctx: &Context) -> Result<Outcome, PublishError> {
+/// What the object asks to be wiped.
+fn request(object: &BlockDevice) -> Option<&str> {
+    let annotations = object.metadata.annotations.as_ref()?;
+    annotations.get(annotation::WIPE).map(String::as_str)
+}
+
+async fn forget_wipe(
+    objects: &Api<BlockDevice>,
+    ctx: &Context,
+    answered_one: &str,
+) -> Result<Outcome, PublishError> {
+    let Some(object) = fresh(objects, ctx).await? else {
+        return Ok(Outcome::unchanged());
+    };
+    if request(&object) != Some(answered_one) {
+        return Ok(Outcome::unchanged());
+    }
     let mut annotations = serde_json::Map::new();
     annotations.insert(annotation::WIPE.to_owned(), Value::Null);
-    let patch = json!({ "metadata": { "uid": ctx.uid(), "annotations": annotations } });
+    // With the version: a request that somebody writes in this moment is another one, and is not lost.
+    let version = &object.metadata.resource_version;
+    let patch = json!({
+        "metadata": { "uid": ctx.uid(), "resourceVersion": version, "annotations": annotations },
+    });
     answered(objects.patch(&ctx.key().name, &field_manager(), &Patch::Merge(&patch)))
         .await
         .map_err(failed("take the wipe request off"))?;

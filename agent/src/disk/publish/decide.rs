@@ -39,6 +39,8 @@ pub struct Observed {
     pub our_volumes: BTreeSet<String>,
     /// The step that failed last.
     pub failure: Option<Failure>,
+    /// When this agent first looked.
+    pub began: Timestamp,
     /// The time.
     pub now: Timestamp,
 }
@@ -61,6 +63,10 @@ impl Status<'_> {
 
     fn forget(&mut self, kind: &str) {
         self.conditions.retain(|condition| condition.type_ != kind);
+    }
+
+    fn has(&self, kind: &str) -> bool {
+        self.conditions.iter().any(|known| known.type_ == kind)
     }
 
     fn says(&self, kind: &str, reason: &str) -> bool {
@@ -341,16 +347,25 @@ fn present(status: &mut Status<'_>, disk: &Disk) -> (BlockDeviceState, Decided) 
     let (attachment, brought) = attachment(status, disk);
     status.attachment = attachment;
     let owned = whose(seen, disk, &brought);
-    say_whose(status, &owned);
+    let as_before = matches!(&owned, Ownership::Unknown { reason, .. } if *reason == reason::NOT_YET_MATCHED);
+    let grace =
+        BEGINNING.saturating_sub(Duration::try_from(seen.now.duration_since(seen.began)).unwrap_or_default());
+    if as_before && status.has(condition::BLANK) && !grace.is_zero() {
+        decision = decision.again(grace);
+    } else {
+        say_whose(status, &owned);
+    }
     let decision = wipe(status, disk, &owned, &brought, decision);
     (BlockDeviceState::Active, decision)
 }
 
+/// How long an agent that has just started leaves what was said of a disk as it is, if all that is missing is to hold it
+/// against the VolumeAttachments: that is done in a moment, and a start would else be told by a write at every disk, twice.
+const BEGINNING: Duration = Duration::from_secs(60);
+
 /// Which disk of the node the object's is part of, for what is asked of the whole.
 fn whole<'a>(seen: &'a Observed, disk: &'a Disk) -> &'a Disk {
-    let parent = disk.device().parent.as_ref();
-    let view = seen.view.as_ref();
-    parent.and_then(|parent| view?.disks.get(parent)).unwrap_or(disk)
+    seen.view.as_ref().map_or(disk, |view| view.whole(disk))
 }
 
 /// Says which VolumeAttachment brought the disk, and returns who else than us it was brought for.
@@ -548,7 +563,8 @@ fn wipe(
     if let Some((why, message)) = refusal(seen, disk, owned, wanted) {
         let event = Event::warning(event::DEVICE_WIPE, message.clone()).action("Wipe");
         status.say(condition::WIPED, ConditionStatus::False, why, message);
-        return decision.event(event).step(PublishStep::ForgetWipe);
+        let request = wanted.clone();
+        return decision.event(event).step(PublishStep::ForgetWipe { request });
     }
     if matches!(owned, Ownership::Blank) {
         status.say(
@@ -557,24 +573,26 @@ fn wipe(
             reason::WIPE_DONE,
             "The disk was to be wiped, and is blank.",
         );
-        return decision.step(PublishStep::ForgetWipe);
+        let request = wanted.clone();
+        return decision.step(PublishStep::ForgetWipe { request });
     }
     decision.step(PublishStep::Wipe {
         identity: wanted.clone(),
+        bound: seen.matched.of(whole(seen, disk).device()).flatten().cloned(),
     })
 }
 
 /// A request for a disk that is not there, does not answer or has a double is refused as well: it must not wait for the disk.
 fn refuse_unseen(status: &mut Status<'_>, decision: Decided) -> Decided {
     let annotations = status.seen.object.metadata.annotations.as_ref();
-    if !annotations.is_some_and(|all| all.contains_key(annotation::WIPE)) {
+    let Some(request) = annotations.and_then(|all| all.get(annotation::WIPE)).cloned() else {
         return decision;
-    }
+    };
     let message = "The disk was not wiped: it is not there, does not answer, or another has its identity. Ask again when \
                    that has changed.";
     let event = Event::warning(event::DEVICE_WIPE, message).action("Wipe");
     status.say(condition::WIPED, ConditionStatus::False, reason::CHANGED, message);
-    decision.event(event).step(PublishStep::ForgetWipe)
+    decision.event(event).step(PublishStep::ForgetWipe { request })
 }
 
 /// Why a disk is not wiped, if it is not: the reason and the message.

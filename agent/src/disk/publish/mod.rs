@@ -25,6 +25,7 @@ mod decide;
 mod describe;
 mod observe;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cstor_api::cstor::CStorPoolInstance;
@@ -42,7 +43,7 @@ pub use decide::Observed;
 pub use describe::Description;
 
 use super::announce::Doubles;
-use super::matches::Matches;
+use super::matches::{Bound, Matches};
 use super::service::Disks;
 use super::wipe::{WipeError, Wiper};
 
@@ -67,6 +68,8 @@ pub struct Publish {
     pub doubles: Doubles,
     /// The one who wipes.
     pub wiper: Wiper,
+    /// When this agent first looked.
+    pub began: Arc<OnceLock<Timestamp>>,
 }
 
 /// One effect.
@@ -80,9 +83,14 @@ pub enum PublishStep {
     Wipe {
         /// `spec.identity.value`, as the annotation named it.
         identity: String,
+        /// What VolumeAttachments had to do with the disk when this was decided.
+        bound: Option<Bound>,
     },
-    /// Remove the annotation that asked for a wipe: it was done.
-    ForgetWipe,
+    /// Remove the annotation that asked for a wipe: it was answered.
+    ForgetWipe {
+        /// What it said. Another request is not answered by this.
+        request: String,
+    },
 }
 
 impl Step for PublishStep {
@@ -91,7 +99,7 @@ impl Step for PublishStep {
             Self::Describe(_) => "describe",
             Self::Remove => "remove",
             Self::Wipe { .. } => "wipe",
-            Self::ForgetWipe => "forget_wipe",
+            Self::ForgetWipe { .. } => "forget_wipe",
         }
     }
 }

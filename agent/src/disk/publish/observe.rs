@@ -51,6 +51,7 @@ pub(super) async fn observe(
         matched: publish.matches.latest(),
         our_volumes: volumes.collect::<BTreeSet<_>>(),
         failure: ctx.failure().cloned(),
+        began: *publish.began.get_or_init(|| ctx.now()),
         now: ctx.now(),
     })
 }

@@ -33,6 +33,7 @@ fn looking_at(inventory: Inventory) -> Observed {
         matched: Arc::new(Matched::examined(devices.values())),
         our_volumes: BTreeSet::new(),
         failure: None,
+        began: now(),
         now: now(),
     }
 }
@@ -124,6 +125,36 @@ fn a_disk_that_was_not_held_against_the_attachments_is_not_blank() {
         (state.as_str(), conditions[0].as_str()),
         ("Active", "Blank=Unknown/NotYetMatched")
     );
+}
+
+#[test]
+fn an_agent_that_starts_leaves_what_was_said_until_it_knows_better_or_a_minute_has_passed() {
+    for offered in [true, false] {
+        let mut before = seen();
+        if !offered {
+            let attachment = Bound::Doubtful {
+                reason: reason::NO_DEVICE,
+                message: "VolumeAttachment csi-1: not known".into(),
+            };
+            let view = before.view.clone().unwrap();
+            let mut matched = Matched::clone(&before.matched);
+            matched.bind(only(&view).device(), attachment);
+            before.matched = Arc::new(matched);
+        }
+        let said = decide(&before);
+        let mut restarted = written(before.clone(), &said);
+        restarted.matched = Arc::default();
+        let decided = decide(&restarted);
+        assert_eq!(told(&decided), told(&said));
+        assert!(
+            decided
+                .again
+                .is_some_and(|again| again <= Duration::from_secs(60))
+        );
+        restarted.now += jiff::SignedDuration::from_secs(61);
+        let (_, conditions) = told(&decide(&restarted));
+        assert_eq!(conditions[0], "Blank=Unknown/NotYetMatched");
+    }
 }
 
 #[test]
