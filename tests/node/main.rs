@@ -17,5 +17,6 @@ mod corpus;
 mod disks;
 mod installed;
 mod isolation;
+mod kept;
 mod network;
 mod published;
