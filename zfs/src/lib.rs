@@ -1,9 +1,26 @@
 //! zpool and zfs as typed Rust.
 //!
-//! What is here so far is the gate: which OpenZFS a node runs, and whether it is one we can drive.
+//! [`Pools`] and [`Datasets`] are what can be asked and done. What a pool is made of is a [`Layout`], what it is like a
+//! [`PoolStatus`]. Names are checked when they are made.
 
+mod dataset;
+mod draid;
+mod error;
 mod label;
+mod layout;
+mod name;
+mod status;
 mod version;
+mod zpool;
 
+pub use dataset::{Dataset, DatasetKind, Datasets, NewVolume, Send, Source, Value};
+pub use draid::DraidShape;
+pub use error::{Error, Result};
 pub use label::{Label, Labels};
+pub use layout::{Group, Layout, Redundancy};
+pub use name::{DatasetName, Guid, NameError, PoolName, SnapshotName};
+pub use status::{
+    Expansion, PoolStatus, PoolSummary, Scan, ScanFunction, ScanState, State, Vdev, VdevClass, VdevKind,
+};
 pub use version::{Floor, ParseVersionsError, TooOld, Version, Versions};
+pub use zpool::{Activity, Import, NewPool, Offline, Online, PoolEvent, Pools, ScrubCommand};
