@@ -20,14 +20,13 @@
 //!
 //! # Caveats
 //!
-//! * Two devices with one identity are possible: paths to one disk, clones, serial numbers that somebody typed. See
-//!   [`collisions`]. Nothing here can tell which of them is meant.
+//! * Two devices with one identity are possible: paths to one disk, clones, serial numbers that somebody typed. Nothing
+//!   here can tell which of them is meant. Whoever looks for the device of an object finds all of them, and uses none.
 //! * LVM, LUKS and md UUIDs are what the kernel says of the assembled device, and come from what is on its members: a
 //!   machine made from a copy of another machine's disks has the same.
 //! * A slot is not a disk. Where the platform shows nothing but a slot ([`unusable::PER_NODE`]) another disk can come
 //!   under the same identity. Whoever writes to a disk checks what is on it as well.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use cstor_api::openebs::Identity as Recorded;
@@ -230,19 +229,6 @@ pub fn identify(device: &Device, parent: Option<&Device>, node: &str) -> Result<
 #[must_use]
 pub fn candidates(device: &Device, parent: Option<&Device>, node: &str) -> Vec<Identity> {
     said(device, parent, node).map_or_else(|_| Vec::new(), |said| said.fit)
-}
-
-/// The identities that more than one device has, with the names of the devices.
-#[must_use]
-pub fn collisions<'a>(
-    identities: impl IntoIterator<Item = (&'a str, &'a Identity)>,
-) -> BTreeMap<&'a Identity, Vec<&'a str>> {
-    let mut devices: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (device, identity) in identities {
-        devices.entry(identity).or_default().push(device);
-    }
-    devices.retain(|_, names| names.len() > 1);
-    devices
 }
 
 /// What a device said, sorted out.

@@ -464,12 +464,3 @@ fn schemes_have_versions_and_no_two_the_same() {
     assert_eq!(texts.len(), schemes.len());
     assert!(texts.iter().all(|text| text.ends_with("/v1")));
 }
-
-#[test]
-fn two_devices_with_one_identity_are_found() {
-    let alpha = identify(&on_bus("virtio", Some("alpha")), None, NODE).unwrap();
-    let beta = identify(&on_bus("virtio", Some("beta")), None, NODE).unwrap();
-    let found = collisions([("vdb", &alpha), ("vdc", &beta), ("vdd", &alpha)]);
-    assert_eq!(found, BTreeMap::from([(&alpha, vec!["vdb", "vdd"])]));
-    assert!(collisions([("vdb", &alpha), ("vdc", &beta)]).is_empty());
-}

@@ -1,5 +1,7 @@
 //! Identity is a function of the hardware and of nothing else.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
