@@ -25,7 +25,6 @@ pub struct Settling {
 #[derive(Debug)]
 struct Seen {
     is: Fingerprint,
-    found: Match,
     /// When it was first seen so.
     since: Instant,
     accepted: bool,
@@ -63,26 +62,11 @@ pub enum Verdict {
     Refused,
 }
 
-/// Why a match that was accepted is given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withdrawal {
-    /// The VolumeAttachment is gone.
-    AttachmentGone,
-    /// The volume is not attached any more.
-    Detached,
-    /// Another device, or another disk under the same number.
-    DeviceChanged,
-    /// The device is gone, or it is not certain any more that it is the one.
-    Doubt,
-}
-
 /// What a look has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
     /// For every attachment, by its name.
     pub verdicts: BTreeMap<String, Verdict>,
-    /// The accepted matches that are given up, by the name of the attachment.
-    pub withdrawn: BTreeMap<String, (Match, Withdrawal)>,
 }
 
 impl Look {
@@ -100,7 +84,8 @@ impl Look {
 impl Settling {
     /// Takes in what [`super::correlate`] made of `attachments` and `devices` at `now`.
     ///
-    /// `settled` says whether udev had nothing to do then. A look in between settles nothing, but withdraws.
+    /// `settled` says whether udev had nothing to do then. A look in between settles nothing, but gives up what
+    /// it does not confirm.
     pub fn look<'a>(
         &mut self,
         now: Instant,
@@ -109,6 +94,7 @@ impl Settling {
         devices: &[Device],
     ) -> Look {
         let mut look = Look::default();
+        // What is not seen in this look is forgotten: when it comes back, it begins anew.
         let mut before = std::mem::take(&mut self.matches);
         for (attachment, correlation) in results {
             let name = &attachment.name;
@@ -118,11 +104,6 @@ impl Settling {
                 .and_then(|found| fingerprint(attachment, found, devices));
             let (Correlation::Matched(found), Some(is)) = (correlation, is) else {
                 look.verdicts.insert(name.clone(), Verdict::Refused);
-                let why = match correlation {
-                    Correlation::NotAttached { .. } => Withdrawal::Detached,
-                    _ => Withdrawal::Doubt,
-                };
-                look.withdraw(name, was, why);
                 continue;
             };
             let seen = match was {
@@ -130,15 +111,11 @@ impl Settling {
                     seen.accepted |= settled && now.saturating_duration_since(seen.since) >= SETTLES_IN;
                     Some(seen)
                 }
-                other => {
-                    look.withdraw(name, other, Withdrawal::DeviceChanged);
-                    settled.then(|| Seen {
-                        is,
-                        found: found.clone(),
-                        since: now,
-                        accepted: false,
-                    })
-                }
+                _ => settled.then_some(Seen {
+                    is,
+                    since: now,
+                    accepted: false,
+                }),
             };
             let verdict = match &seen {
                 Some(seen) if seen.accepted => Verdict::Accepted(found.clone()),
@@ -152,18 +129,7 @@ impl Settling {
                 self.matches.insert(name.clone(), seen);
             }
         }
-        for (name, seen) in before {
-            look.withdraw(&name, Some(seen), Withdrawal::AttachmentGone);
-        }
         look
-    }
-}
-
-impl Look {
-    fn withdraw(&mut self, name: &str, seen: Option<Seen>, why: Withdrawal) {
-        if let Some(seen) = seen.filter(|seen| seen.accepted) {
-            self.withdrawn.insert(name.to_owned(), (seen.found, why));
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::attachment::settling::{Look, SETTLES_IN, Settling, Verdict, Withdrawal};
+use crate::attachment::settling::{Look, SETTLES_IN, Settling, Verdict};
 
 const NAME: &str = "csi-vol-0a1b2c3d4e5f60718";
 
@@ -28,8 +28,27 @@ impl Clock {
     }
 
     fn accepts(&mut self, millis: u64, devices: &[Device]) -> bool {
-        let look = self.look(millis, true, devices, &[volume()]);
-        matches!(look.verdicts[NAME], Verdict::Accepted(_))
+        Now::of(&self.look(millis, true, devices, &[volume()])) == Now::Accepted
+    }
+}
+
+/// What a look says of the attachment.
+#[derive(Debug, PartialEq, Eq)]
+enum Now {
+    Accepted,
+    Waiting,
+    Refused,
+    Unmentioned,
+}
+
+impl Now {
+    fn of(look: &Look) -> Self {
+        match look.verdicts.get(NAME) {
+            Some(Verdict::Accepted(_)) => Self::Accepted,
+            Some(Verdict::Waiting { .. }) => Self::Waiting,
+            Some(Verdict::Refused) => Self::Refused,
+            None => Self::Unmentioned,
+        }
     }
 }
 
@@ -90,11 +109,11 @@ fn nothing_settles_while_udev_is_at_work() {
     clock.look(0, false, &[device()], &[volume()]);
     assert!(!clock.accepts(6000, &[device()]), "the first did not count");
     let busy = clock.look(12_000, false, &[device()], &[volume()]);
-    assert!(matches!(busy.verdicts[NAME], Verdict::Waiting { .. }));
+    assert_eq!(Now::of(&busy), Now::Waiting);
     assert!(clock.accepts(12_001, &[device()]));
     // What was believed stays so while udev works on something else.
     let busy = clock.look(12_002, false, &[device()], &[volume()]);
-    assert!(matches!(busy.verdicts[NAME], Verdict::Accepted(_)));
+    assert_eq!(Now::of(&busy), Now::Accepted);
 }
 
 #[test]
@@ -108,44 +127,34 @@ fn a_match_is_given_up_at_once() {
     let mut mounted = device();
     mounted.mounts = vec![mount("/srv", Some("ext4"))];
     let other = ebs(1, "vol0ffffffffffffffff");
-    for (why, devices, attachments) in [
-        (Withdrawal::AttachmentGone, vec![device()], vec![]),
-        (Withdrawal::Detached, vec![device()], vec![detached]),
-        (Withdrawal::DeviceChanged, vec![renumbered], vec![volume()]),
-        (Withdrawal::DeviceChanged, vec![replaced], vec![volume()]),
-        (Withdrawal::Doubt, vec![mounted], vec![volume()]),
-        (Withdrawal::Doubt, vec![other], vec![volume()]),
-        (Withdrawal::Doubt, vec![], vec![volume()]),
-        (
-            Withdrawal::Doubt,
-            vec![device(), ebs(2, "vol0a1b2c3d4e5f60718")],
-            vec![volume()],
-        ),
+    let twin = ebs(2, "vol0a1b2c3d4e5f60718");
+    for (now, devices, attachments) in [
+        (Now::Unmentioned, vec![device()], vec![]),
+        (Now::Refused, vec![device()], vec![detached]),
+        (Now::Waiting, vec![renumbered], vec![volume()]),
+        (Now::Waiting, vec![replaced], vec![volume()]),
+        (Now::Refused, vec![mounted], vec![volume()]),
+        (Now::Refused, vec![other], vec![volume()]),
+        (Now::Refused, vec![], vec![volume()]),
+        (Now::Refused, vec![device(), twin], vec![volume()]),
     ] {
         for settled in [true, false] {
             let mut clock = accepted();
             let look = clock.look(5001, settled, &devices, &attachments);
-            let (was, because) = &look.withdrawn[NAME];
-            assert_eq!((was.device, *because), (number(1), why));
-            assert!(!matches!(look.verdicts.get(NAME), Some(Verdict::Accepted(_))));
-            // Said once; and it begins anew.
-            assert!(
-                clock
-                    .look(5002, true, &[device()], &[volume()])
-                    .withdrawn
-                    .is_empty()
-            );
-            assert!(!clock.accepts(6000, &[device()]));
+            assert_eq!(Now::of(&look), now, "{look:?}");
+            // It begins anew, from the first look that shows it again.
+            assert!(!clock.accepts(5002, &[device()]));
+            assert!(!clock.accepts(10_001, &[device()]));
+            assert!(clock.accepts(10_002, &[device()]));
         }
     }
 }
 
 #[test]
-fn what_was_never_believed_is_not_withdrawn() {
+fn what_was_never_believed_is_refused_when_it_goes() {
     let mut clock = Clock::new();
     clock.look(0, true, &[device()], &[volume()]);
     let look = clock.look(1000, true, &[], &[volume()]);
-    assert!(look.withdrawn.is_empty());
     assert_eq!(look.verdicts[NAME], Verdict::Refused);
 }
 
@@ -154,8 +163,15 @@ fn another_volume_under_the_same_attachment_begins_anew() {
     let mut clock = accepted();
     let mut moved = volume();
     moved.volume.as_mut().unwrap().persistent_volume = "pv-2".into();
-    let look = clock.look(5001, true, &[device()], &[moved]);
-    assert_eq!(look.withdrawn[NAME].1, Withdrawal::DeviceChanged);
+    let moved = [moved];
+    for (millis, now) in [
+        (5001, Now::Waiting),
+        (10_000, Now::Waiting),
+        (10_001, Now::Accepted),
+    ] {
+        let look = clock.look(millis, true, &[device()], &moved);
+        assert_eq!(Now::of(&look), now, "at {millis} ms");
+    }
 }
 
 #[test]
@@ -168,6 +184,5 @@ fn growing_and_being_used_by_a_pod_change_nothing() {
     let results = look_all(&[grown.clone()], &handed_out("pv-1", &[1]), &[larger.clone()]);
     let now = clock.start + Duration::from_secs(6);
     let look = clock.settling.look(now, true, [(&larger, &results[0])], &[grown]);
-    assert!(matches!(look.verdicts[NAME], Verdict::Accepted(_)));
-    assert!(look.withdrawn.is_empty());
+    assert_eq!(Now::of(&look), Now::Accepted);
 }
