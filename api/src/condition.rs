@@ -132,4 +132,35 @@ mod tests {
         assert_eq!(conditions[0].last_transition_time, Some(at(300).into()));
         assert_eq!(conditions.len(), 1);
     }
+
+    #[test]
+    fn a_new_generation_is_a_change_and_no_transition() {
+        let mut conditions = Vec::new();
+        let of_generation = |generation| Condition {
+            observed_generation: Some(generation),
+            ..Condition::new("Ready", ConditionStatus::False, "NoDisk", "no such disk")
+        };
+        set_condition(&mut conditions, of_generation(1), at(100));
+        assert!(set_condition(&mut conditions, of_generation(2), at(200)));
+        assert_eq!(conditions[0].observed_generation, Some(2));
+        assert_eq!(conditions[0].last_transition_time, Some(at(100).into()));
+    }
+
+    /// Somebody else may own them.
+    #[test]
+    fn other_conditions_stay_in_their_place() {
+        let condition = |type_, status| Condition::new(type_, status, "Because", "");
+        let mut conditions = Vec::new();
+        for type_ in ["Before", "Ours", "After"] {
+            set_condition(&mut conditions, condition(type_, ConditionStatus::True), at(100));
+        }
+        let before = conditions.clone();
+        assert!(set_condition(
+            &mut conditions,
+            condition("Ours", ConditionStatus::Unknown),
+            at(200)
+        ));
+        assert_eq!((&conditions[0], &conditions[2]), (&before[0], &before[2]));
+        assert_eq!(conditions[1].status, ConditionStatus::Unknown);
+    }
 }

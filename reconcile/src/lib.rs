@@ -8,7 +8,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`controller`], [`context`], [`failure`], [`reason`], [`event`], [`conditions`] | what a controller is written with |
+//! | [`controller`], [`context`], [`failure`], [`reason`], [`event`] | what a controller is written with |
 //! | [`watch`], [`related`] | what it looks at |
 //! | [`engine`] | the loop: when to look, in which order effects happen, what follows from each failure |
 //! | [`lease`], [`process`], [`health`], [`metrics`] | the process around it |
@@ -18,7 +18,6 @@
 //! [`lease`] (leading and living); and `tests/faults` makes each of them die.
 pub mod backoff;
 pub mod clock;
-pub mod conditions;
 pub mod context;
 pub mod controller;
 pub mod engine;
@@ -40,7 +39,6 @@ pub mod watch;
 
 pub use backoff::Backoff;
 pub use clock::Clock;
-pub use conditions::{Conditions, Truth};
 pub use context::{Context, Reading};
 pub use controller::{Controller, Decision, Hold, Object, Outcome, Report, Step};
 pub use engine::{Engine, Trigger};

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cstor_api::{Condition, ConditionStatus, set_condition};
 use cstor_reconcile::memory_api::{Faults, MemoryApi};
 use cstor_reconcile::tap::{Effect, Moment, Tap, TapPoint};
 use cstor_reconcile::{Backoff, Clock, Engine, Key, Metrics, Related, Services, Taps, Trigger, Watch};
 use futures::future::{BoxFuture, FutureExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use rand::rngs::SmallRng;
@@ -490,25 +490,13 @@ async fn meddle(client: Client, plan: Plan) {
                 continue;
             }
             let status = set.status.get_or_insert_default();
-            let theirs = status
-                .conditions
-                .iter()
-                .position(|condition| condition.type_ == "Theirs");
-            let known = theirs.map_or(0, |index| {
-                status.conditions[index].message.parse::<u32>().unwrap()
+            let mut conditions = status.conditions.iter();
+            let theirs = conditions.find(|condition| condition.type_ == THEIRS);
+            let known = theirs.map_or(0, |theirs| {
+                theirs.message.as_deref().unwrap().parse::<u32>().unwrap()
             });
-            let condition = Condition {
-                type_: "Theirs".into(),
-                status: "True".into(),
-                reason: "Counting".into(),
-                message: (known + 1).to_string(),
-                last_transition_time: Time(Timestamp::UNIX_EPOCH),
-                observed_generation: None,
-            };
-            match theirs {
-                Some(index) => status.conditions[index] = condition,
-                None => status.conditions.push(condition),
-            }
+            let count_on = Condition::new(THEIRS, ConditionStatus::True, "Counting", (known + 1).to_string());
+            set_condition(&mut status.conditions, count_on, Timestamp::UNIX_EPOCH);
             if sets.replace_status("a", &params, &set).await.is_ok() {
                 assert_eq!(known + 1, count, "a write of the other controller was lost");
                 break;
@@ -516,6 +504,9 @@ async fn meddle(client: Client, plan: Plan) {
         }
     }
 }
+
+/// The condition of the other controller.
+const THEIRS: &str = "Theirs";
 
 /// How often the other controller writes.
 const MEDDLING: u32 = 10;

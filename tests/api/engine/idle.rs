@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use cstor_api::ConditionStatus;
 use kube::api::PostParams;
 
 use super::host::Host;
@@ -33,9 +34,10 @@ async fn an_idle_controller_writes_nothing_in_ten_resyncs() {
     until("all are ready", async || {
         let list = sets.list(&Default::default()).await.unwrap().items;
         let ready = |set: &VolumeSet| {
-            set.status
-                .as_ref()
-                .is_some_and(|status| status.conditions.iter().any(|c| c.status == "True"))
+            set.status.as_ref().is_some_and(|status| {
+                let mut conditions = status.conditions.iter();
+                conditions.any(|condition| condition.status == ConditionStatus::True)
+            })
         };
         (list.len() == 3 && list.iter().all(ready)).then_some(())
     })

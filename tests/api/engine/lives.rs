@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cstor_api::ConditionStatus;
 use cstor_reconcile::tap::{Effect, Moment, Tap, TapPoint};
 use cstor_reconcile::{Engine, Key, Services, Taps, Trigger, Watch};
 use futures::future::BoxFuture;
@@ -41,7 +42,7 @@ fn is_ready(set: &VolumeSet) -> bool {
             && status
                 .conditions
                 .iter()
-                .any(|condition| condition.status == "True")
+                .any(|condition| condition.status == ConditionStatus::True)
     })
 }
 

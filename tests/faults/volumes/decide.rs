@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cstor_reconcile::{Conditions, Decision, Event, Failure, Truth};
+use cstor_api::{Condition, ConditionStatus, set_condition};
+use cstor_reconcile::{Decision, Event, Failure};
 use jiff::Timestamp;
 
 use super::super::host::Volume;
@@ -106,23 +107,26 @@ fn too_large(seen: &Observed) -> Vec<String> {
 }
 
 fn status(seen: &Observed, steps: &[VolumeStep]) -> VolumeSetStatus {
-    let mut conditions = Conditions::new(&seen.status.conditions, seen.generation, seen.now);
+    let mut conditions = seen.status.conditions.clone();
+    let mut say = |kind: &str, status: ConditionStatus, reason: &str, message: &str| {
+        let condition = Condition {
+            observed_generation: seen.generation,
+            ..Condition::new(kind, status, reason, message)
+        };
+        set_condition(&mut conditions, condition, seen.now);
+    };
+    let mut unready = |reason: &str, message: &str| say(READY, ConditionStatus::False, reason, message);
     let shrink = too_large(seen);
     if let Some(failure) = &seen.failure {
-        conditions.set(READY, false, failure.class.reason, failure.message.clone());
+        unready(failure.class.reason, &failure.message);
     } else if !steps.is_empty() {
-        conditions.set(
-            READY,
-            false,
-            "Working",
-            "the volumes are not yet as they were asked for",
-        );
+        unready("Working", "the volumes are not yet as they were asked for");
     } else if seen.tag == Some(None) {
-        conditions.set(READY, false, "NoProfile", "the profile does not exist: create it");
+        unready("NoProfile", "the profile does not exist: create it");
     } else if let Some(first) = shrink.first() {
-        conditions.set(READY, false, "CannotShrink", first.clone());
+        unready("CannotShrink", first);
     } else {
-        conditions.set(READY, Truth::True, "AsAsked", "");
+        say(READY, ConditionStatus::True, "AsAsked", "");
     }
     let mut volumes = seen.volumes.clone();
     match seen.breakage {
@@ -135,7 +139,7 @@ fn status(seen: &Observed, steps: &[VolumeStep]) -> VolumeSetStatus {
             volumes = seen.spec.volumes.iter().map(claim).collect();
         }
         Breakage::NeverDone => {
-            conditions.set("Checked", true, "Now", seen.now.to_string());
+            say("Checked", ConditionStatus::True, "Now", &seen.now.to_string());
         }
         _ => {}
     }
@@ -143,6 +147,6 @@ fn status(seen: &Observed, steps: &[VolumeStep]) -> VolumeSetStatus {
     VolumeSetStatus {
         observed_generation: seen.generation,
         volumes,
-        conditions: conditions.into_vec(),
+        conditions,
     }
 }

@@ -19,12 +19,10 @@ mod observe;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use cstor_api::{Condition, ConditionStatus, set_condition};
 use cstor_reconcile::failure::Failure;
-use cstor_reconcile::{
-    Class, Classify, Conditions, Context, Controller, Decision, Outcome, Related, Report, Step, Truth,
-};
+use cstor_reconcile::{Class, Classify, Context, Controller, Decision, Outcome, Related, Report, Step};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, Resource as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -222,14 +220,12 @@ impl<const HELD: bool> Controller for Volumes<HELD> {
 
     fn unobserved(object: &VolumeSet, failure: &Failure, now: Timestamp) -> Report<VolumeSetStatus> {
         let mut status = object.status.clone().unwrap_or_default();
-        let mut conditions = Conditions::new(&status.conditions, object.meta().generation, now);
-        conditions.set(
-            READY,
-            Truth::Unknown,
-            failure.class.reason,
-            failure.message.clone(),
-        );
-        status.conditions = conditions.into_vec();
+        let (reason, message) = (failure.class.reason, failure.message.as_str());
+        let unknown = Condition {
+            observed_generation: object.meta().generation,
+            ..Condition::new(READY, ConditionStatus::Unknown, reason, message)
+        };
+        set_condition(&mut status.conditions, unknown, now);
         Report::of(status)
     }
 }
