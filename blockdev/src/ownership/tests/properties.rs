@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::using::{flaws, uses};
 use super::*;
 
 fn contents() -> impl Strategy<Value = Contents> {
