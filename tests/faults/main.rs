@@ -26,6 +26,7 @@ mod idle;
 mod leases;
 mod mutations;
 mod probe;
+mod runs;
 mod seeds;
 mod volumes;
 mod world;

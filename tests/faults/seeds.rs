@@ -2,33 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use cstor_harness::seed::{SEED_VARIABLE, Seed};
 use cstor_reconcile::memory_api::Fault;
 use cstor_reconcile::tap::{Effect, Moment};
 
 use crate::host::HOST_FAULTS;
+use crate::runs::{complaints, judged, seeds};
 use crate::world::{Plan, Run, run};
-
-/// Which seeds to run: one that was asked for, or many from a random start.
-pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let start = Seed::choose("faults").value();
-    if std::env::var_os(SEED_VARIABLE).is_some() {
-        return start..start + 1;
-    }
-    let full = is_full();
-    let count = std::env::var("CSTOR_SEEDS")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    start..start + count.unwrap_or(if full { usual * 10 } else { usual })
-}
-
-/// Whether the long counts are run in full.
-pub fn is_full() -> bool {
-    std::env::var("CSTOR_FULL").is_ok_and(|text| text == "1")
-}
 
 /// Why a run is not as the undisturbed one.
 pub fn complaint(run: &Run, reference: &Run) -> Option<String> {
@@ -89,39 +70,22 @@ fn whatever_goes_wrong_it_ends_the_same() {
     let reference = run(Plan::default());
     let seeds = seeds(USUAL);
     println!("seeds {seeds:?}; repeat one by: cargo xtask test faults --seed <seed>");
-    let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
+    let began = Instant::now();
+    let with = |seed| Plan {
+        seed,
+        faults: true,
+        ..Plan::default()
+    };
+    let plans: Vec<Plan> = seeds.clone().map(with).collect();
     let met = Mutex::new(Met::default());
-    let failed = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    let ran = std::panic::catch_unwind(|| {
-                        run(Plan {
-                            seed,
-                            faults: true,
-                            ..Plan::default()
-                        })
-                    });
-                    let complaint = match ran {
-                        Ok(ran) => {
-                            met.lock().unwrap().add(&ran);
-                            complaint(&ran, &reference)
-                        }
-                        Err(_) => Some("panicked".into()),
-                    };
-                    if let Some(complaint) = complaint {
-                        eprintln!("seed {seed} failed; repeat it by: cargo xtask test faults --seed {seed}");
-                        failed.lock().unwrap().push((seed, complaint));
-                    }
-                }
-            });
-        }
+    let failed = complaints(&plans, |_, plan| {
+        let judge = |ran: &Run| {
+            met.lock().unwrap().add(ran);
+            complaint(ran, &reference)
+        };
+        let (seed, complaint) = (plan.seed, judged(|| run(*plan), judge)?);
+        eprintln!("seed {seed} failed; repeat it by: cargo xtask test faults --seed {seed}");
+        Some(complaint)
     });
     let met = met.into_inner().unwrap();
     let count = seeds.end - seeds.start;
@@ -132,9 +96,8 @@ fn whatever_goes_wrong_it_ends_the_same() {
         began.elapsed().as_secs_f64(),
         met.faults
     );
-    let mut failed = failed.into_inner().unwrap();
-    failed.sort();
-    if let Some((seed, complaint)) = failed.first() {
+    if let Some((number, complaint)) = failed.first_key_value() {
+        let seed = plans[*number].seed;
         panic!(
             "{} of {count} seeds failed; seed {seed}: {complaint}",
             failed.len()

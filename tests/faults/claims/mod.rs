@@ -7,34 +7,23 @@ mod user;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cstor_reconcile::memory_api::Fault;
 use serde_json::json;
 
 use self::world::{Plan, Run, run};
-use crate::seeds::seeds;
+use crate::runs::{Facts, Suite, none_failed};
 
-/// Why a run is not as the undisturbed one.
-fn complaint(run: &Run, reference: &Run) -> Option<String> {
-    if let Some(first) = run.violations.first() {
-        return Some(format!("{} violations: {first}", run.violations.len()));
-    }
-    for (name, expected) in &reference.end {
-        if run.end.get(name) != Some(expected) {
-            let found = run.end.get(name).map(|found| format!("{found:#}"));
-            return Some(format!(
-                "another end of {name}: {found:?} instead of {expected:#}"
-            ));
-        }
-    }
-    if run.end.len() > reference.end.len() {
-        return Some(format!("too much is left: {:?}", run.end.keys()));
-    }
-    (!run.idle_writes.is_empty())
-        .then(|| format!("writes while nothing was left to do: {:?}", run.idle_writes))
-}
+const SUITE: Suite<Plan, Run> = Suite {
+    name: "claims",
+    run,
+    facts: |run| Facts {
+        end: &run.end,
+        crashes: run.crashes,
+        met: &run.met,
+        idle_writes: &run.idle_writes,
+        violations: &run.violations,
+    },
+};
 
 /// The undisturbed run is what every other one is compared with; it must be right itself.
 #[test]
@@ -166,55 +155,21 @@ fn a_run_is_a_function_of_its_seed() {
     }
 }
 
-/// Runs all `plans` on all cores, and says what is wrong with which.
-fn run_all(plans: &[Plan], reference: &Run, met: impl Fn(usize, &Run) + Sync) -> Vec<String> {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(plan) = plans.get(number) else { return };
-                    let complaint = match std::panic::catch_unwind(|| run(*plan)) {
-                        Ok(ran) => {
-                            met(number, &ran);
-                            complaint(&ran, reference)
-                        }
-                        Err(_) => Some("panicked".into()),
-                    };
-                    if let Some(complaint) = complaint {
-                        let complaint = format!("{plan:?}: {complaint}");
-                        failed.lock().unwrap().insert(number, complaint);
-                    }
-                }
-            });
-        }
-    });
-    failed.into_inner().unwrap().into_values().collect()
-}
-
 #[test]
 fn a_crash_at_any_tap_changes_nothing_in_the_end() {
-    let reference = run(Plan::default());
+    let reference = SUITE.reference();
     let crash_at = |number| Plan {
         crash_at: Some(number),
         ..Plan::default()
     };
     let plans: Vec<Plan> = (0..reference.taps.len()).map(crash_at).collect();
-    let failed = run_all(&plans, &reference, |number, crashed| {
+    let failed = SUITE.run_all(&plans, &reference, |number, crashed| {
         let (here, there) = (&crashed.taps[number], &reference.taps[number]);
         assert_eq!(here, there, "up to the crash, the run is the same");
         assert_eq!(crashed.crashes, 1, "{here}");
     });
     println!("crashed at each of {} taps", plans.len());
-    assert!(
-        failed.is_empty(),
-        "{} of {}: {}",
-        failed.len(),
-        plans.len(),
-        failed[0]
-    );
+    none_failed(&failed, plans.len());
 }
 
 /// How many seeds are run by default; `--full` runs ten times as many.
@@ -225,38 +180,12 @@ const ENOUGH: usize = 100;
 
 /// `plan` with each seed, and everything goes wrong.
 fn over_seeds(plan: Plan, usual: u64) {
-    let reference = run(Plan::default());
-    let seeds = seeds(usual);
-    println!("seeds {seeds:?}; repeat one by: cargo xtask test faults claims --seed <seed>");
     let with = |seed| Plan {
         seed,
         faults: true,
         ..plan
     };
-    let plans: Vec<Plan> = seeds.map(with).collect();
-    let met = Mutex::new(BTreeMap::<String, u64>::new());
-    let failed = run_all(&plans, &reference, |_, ran| {
-        let mut met = met.lock().unwrap();
-        *met.entry("crashes".into()).or_default() += u64::try_from(ran.crashes).unwrap();
-        for (fault, count) in &ran.met {
-            *met.entry(fault.clone()).or_default() += count;
-        }
-    });
-    let met = met.into_inner().unwrap();
-    println!("{} seeds; met {met:?}", plans.len());
-    assert!(
-        failed.is_empty(),
-        "{} of {}: {}",
-        failed.len(),
-        plans.len(),
-        failed[0]
-    );
-    let missing: Vec<_> = Fault::ALL
-        .iter()
-        .filter(|fault| !met.contains_key(&format!("{fault:?}")))
-        .collect();
-    let few = plans.len() < ENOUGH;
-    assert!(few || missing.is_empty(), "never met: {missing:?}");
+    SUITE.over_seeds(with, usual, ENOUGH);
 }
 
 #[test]
@@ -276,7 +205,7 @@ fn two_processes_that_both_think_they_lead_do_no_harm() {
 /// The suite can fail: engines that act on what a watch told are found out.
 #[test]
 fn one_that_trusts_its_caches_is_found_out() {
-    let reference = run(Plan::default());
+    let reference = SUITE.reference();
     let found = (0..100).find_map(|seed| {
         let broken = Plan {
             seed,
@@ -284,7 +213,7 @@ fn one_that_trusts_its_caches_is_found_out() {
             trusts_caches: true,
             ..Plan::default()
         };
-        complaint(&run(broken), &reference)
+        SUITE.complaint(&run(broken), &reference)
     });
     let found = found.expect("it is found out");
     println!("found out by: {found}");

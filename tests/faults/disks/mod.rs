@@ -11,35 +11,24 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cstor_reconcile::memory_api::Fault;
 use cstor_reconcile::tap::TapPoint;
 use serde_json::{Value, json};
 
 use self::world::{Meddler, Plan, Run, run};
-use crate::seeds::{is_full, seeds};
+use crate::runs::{Facts, Suite, is_full, none_failed};
 
-/// Why a run is not as the undisturbed one.
-fn complaint(run: &Run, reference: &Run) -> Option<String> {
-    if let Some(first) = run.violations.first() {
-        return Some(format!("{} violations: {first}", run.violations.len()));
-    }
-    for (name, expected) in &reference.end {
-        if run.end.get(name) != Some(expected) {
-            let found = run.end.get(name).map(|found| format!("{found:#}"));
-            return Some(format!(
-                "another end of {name}: {} instead of {expected:#}",
-                found.unwrap_or_default()
-            ));
-        }
-    }
-    if run.end.len() > reference.end.len() {
-        return Some(format!("too much is left: {:?}", run.end.keys()));
-    }
-    (!run.idle_writes.is_empty())
-        .then(|| format!("writes while nothing was left to do: {:?}", run.idle_writes))
-}
+const SUITE: Suite<Plan, Run> = Suite {
+    name: "disks",
+    run,
+    facts: |run| Facts {
+        end: &run.end,
+        crashes: run.crashes,
+        met: &run.met,
+        idle_writes: &run.idle_writes,
+        violations: &run.violations,
+    },
+};
 
 /// The undisturbed run is what every other one is compared with; it must be right itself.
 #[test]
@@ -108,37 +97,9 @@ fn undisturbed_it_ends_as_it_is() {
     }
 }
 
-/// Runs all `plans` on all cores, and says what is wrong with which.
-fn run_all(plans: &[Plan], reference: &Run, met: impl Fn(&Run) + Sync) -> Vec<String> {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(plan) = plans.get(number) else { return };
-                    let complaint = match std::panic::catch_unwind(|| run(plan.clone())) {
-                        Ok(ran) => {
-                            met(&ran);
-                            complaint(&ran, reference)
-                        }
-                        Err(_) => Some("panicked".into()),
-                    };
-                    if let Some(complaint) = complaint {
-                        let complaint = format!("{plan:?}: {complaint}");
-                        failed.lock().unwrap().insert(number, complaint);
-                    }
-                }
-            });
-        }
-    });
-    failed.into_inner().unwrap().into_values().collect()
-}
-
 #[test]
 fn a_crash_at_any_tap_changes_nothing_in_the_end() {
-    let reference = run(Plan::default());
+    let reference = SUITE.reference();
     let mut times = BTreeMap::<_, usize>::new();
     let plans = reference.taps.iter().map(|point| {
         let time = times.entry(point.clone()).or_default();
@@ -162,17 +123,11 @@ fn a_crash_at_any_tap_changes_nothing_in_the_end() {
         });
     }
     let crashed = Mutex::new(BTreeSet::new());
-    let failed = run_all(&plans, &reference, |ran| {
+    let failed = SUITE.run_all(&plans, &reference, |_, ran| {
         crashed.lock().unwrap().extend(ran.crashed.iter().copied());
     });
     println!("crashed at {} of {} taps", plans.len(), reference.taps.len());
-    assert!(
-        failed.is_empty(),
-        "{} of {}: {}",
-        failed.len(),
-        plans.len(),
-        failed[0]
-    );
+    none_failed(&failed, plans.len());
     let moment = |point: &TapPoint| (point.controller, point.effect, point.moment);
     let crashed = crashed.into_inner().unwrap();
     let all = reference.taps.iter().map(moment);
@@ -188,42 +143,18 @@ const ENOUGH: usize = 50;
 
 #[test]
 fn whatever_goes_wrong_it_ends_the_same() {
-    let reference = run(Plan::default());
-    let seeds = seeds(USUAL);
-    println!("seeds {seeds:?}; repeat one by: cargo xtask test faults disks --seed <seed>");
     let with = |seed| Plan {
         seed,
         faults: true,
         ..Plan::default()
     };
-    let plans: Vec<Plan> = seeds.map(with).collect();
-    let met = Mutex::new(BTreeMap::<String, u64>::new());
-    let failed = run_all(&plans, &reference, |ran| {
-        let mut met = met.lock().unwrap();
-        *met.entry("crashes".into()).or_default() += u64::try_from(ran.crashes).unwrap();
-        for (fault, count) in &ran.met {
-            *met.entry(fault.clone()).or_default() += count;
-        }
-    });
-    let met = met.into_inner().unwrap();
-    println!("{} seeds; met {met:?}", plans.len());
-    assert!(
-        failed.is_empty(),
-        "{} of {}: {}",
-        failed.len(),
-        plans.len(),
-        failed[0]
-    );
-    let few = plans.len() < ENOUGH;
-    let missing: Vec<_> = Fault::ALL
-        .iter()
-        .filter(|fault| !met.contains_key(&format!("{fault:?}")))
-        .collect();
-    assert!(few || missing.is_empty(), "never met: {missing:?}");
+    SUITE.over_seeds(with, USUAL, ENOUGH);
 }
 
-/// What an agent that is wrong would write, and what the oracle says of it.
-const WRONG: [(&str, fn(&mut Value), &str); 4] = [
+/// A disk, what an agent that is wrong would do to its object, and what the oracle says of it.
+type Mistake = (&'static str, fn(&mut Value), &'static str);
+
+const WRONG: [Mistake; 4] = [
     (
         "beta",
         |object| blank(object, "True"),
@@ -248,7 +179,9 @@ const WRONG: [(&str, fn(&mut Value), &str); 4] = [
 
 fn blank(object: &mut Value, status: &str) {
     let conditions = object["status"]["conditions"].as_array_mut().unwrap();
-    let blank = conditions.iter_mut().find(|condition| condition["type"] == "Blank");
+    let blank = conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == "Blank");
     blank.unwrap()["status"] = status.into();
 }
 
@@ -256,13 +189,13 @@ fn blank(object: &mut Value, status: &str) {
 /// its caches is no such thing: these controllers look again before every write.)
 #[test]
 fn what_must_not_be_written_is_found_out() {
-    let reference = run(Plan::default());
+    let reference = SUITE.reference();
     for (serial, wrong, complaint_begins) in WRONG {
         let ran = run(Plan {
             meddler: Some(Meddler { serial, wrong }),
             ..Plan::default()
         });
-        let found = complaint(&ran, &reference).unwrap_or_default();
+        let found = SUITE.complaint(&ran, &reference).unwrap_or_default();
         assert!(found.contains(complaint_begins), "{serial}: {found:?}");
     }
     let ran = run(Plan {
@@ -272,6 +205,6 @@ fn what_must_not_be_written_is_found_out() {
         }),
         ..Plan::default()
     });
-    let found = complaint(&ran, &reference).unwrap_or_default();
+    let found = SUITE.complaint(&ran, &reference).unwrap_or_default();
     assert!(found.contains("has an identity and was removed"), "{found:?}");
 }
