@@ -54,6 +54,18 @@ pub struct Condition {
     pub last_probe_time: Option<Timestamp>,
 }
 
+/// The longest message, in bytes: what the standard condition allows. Nobody reads more, and objects have a largest size.
+const LONGEST_MESSAGE: usize = 32_768;
+
+fn shortened(mut message: String) -> String {
+    if message.len() > LONGEST_MESSAGE {
+        let more = " and more.";
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE - more.len()));
+        message.push_str(more);
+    }
+    message
+}
+
 impl Condition {
     /// A condition that has no times yet; [`set_condition`] gives it one.
     pub fn new(type_: &str, status: ConditionStatus, reason: &str, message: impl Into<String>) -> Self {
@@ -61,7 +73,7 @@ impl Condition {
             type_: type_.to_owned(),
             status,
             reason: Some(reason.to_owned()),
-            message: Some(message.into()),
+            message: Some(shortened(message.into())),
             last_transition_time: None,
             observed_generation: None,
             last_update_time: None,
@@ -99,6 +111,15 @@ mod tests {
 
     fn at(second: i64) -> jiff::Timestamp {
         jiff::Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_message_has_an_end() {
+        let of = |message: String| Condition::new("Ready", ConditionStatus::True, "Online", message).message;
+        let (fits, long) = ("x".repeat(LONGEST_MESSAGE), "ü".repeat(LONGEST_MESSAGE));
+        assert_eq!(of(fits.clone()), Some(fits));
+        let cut = of(long).unwrap();
+        assert!(cut.len() <= LONGEST_MESSAGE && cut.ends_with("ü and more."));
     }
 
     #[test]

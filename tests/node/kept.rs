@@ -7,7 +7,7 @@ use cstor_harness::cluster::Cluster;
 use cstor_harness::deploy::{AgentSetup, Installation};
 use cstor_harness::disk::ScsiDisk;
 use cstor_harness::node::Node;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 

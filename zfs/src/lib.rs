@@ -9,6 +9,8 @@ mod error;
 mod label;
 mod layout;
 mod name;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 mod status;
 mod version;
 mod zpool;

@@ -127,12 +127,7 @@ async fn meddle(api: &MemoryApi, Meddler { serial, wrong }: Meddler) {
     written.unwrap();
 }
 
-pub async fn use_it(
-    api: &MemoryApi,
-    [one, two]: &[Arc<Host>; 2],
-    oracle: &Oracle,
-    meddler: Option<Meddler>,
-) {
+pub async fn use_it(api: &MemoryApi, [one, two]: &[Arc<Host>; 2], oracle: &Oracle, meddler: Option<Meddler>) {
     let taken = ["beta", "twins", VOLUME].map(str::to_owned);
     *oracle.taken.lock().unwrap() = taken.into();
 
