@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ impl Invocation {
         self
     }
 
-    /// The time the program has; 60 s unless set.
+    /// The time the program has; 60 s unless set. [`Duration::MAX`] is for ever, for what ends when its caller goes away.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -147,11 +148,30 @@ impl Invocation {
     }
 
     /// Runs the program to its end and shows each line as it comes.
-    pub async fn run_lines(self, mut on_line: impl FnMut(Stream, &str) + Send) -> Result<Output, Error> {
+    pub async fn run_lines(self, on_line: impl FnMut(Stream, &str) + Send) -> Result<Output, Error> {
+        self.talk(Stdio::piped(), Stdio::piped(), on_line).await
+    }
+
+    /// Runs the program to its end; it reads from this file, pipe or socket itself. There is no other input.
+    pub async fn run_reading(self, from: OwnedFd) -> Result<Output, Error> {
+        self.talk(from.into(), Stdio::piped(), |_, _| {}).await
+    }
+
+    /// Runs the program to its end; it writes to this file, pipe or socket itself, and the output is empty.
+    pub async fn run_writing(self, into: OwnedFd) -> Result<Output, Error> {
+        self.talk(Stdio::piped(), into.into(), |_, _| {}).await
+    }
+
+    async fn talk(
+        self,
+        stdin: Stdio,
+        stdout: Stdio,
+        mut on_line: impl FnMut(Stream, &str) + Send,
+    ) -> Result<Output, Error> {
         let command = self.command_line();
-        let until = Instant::now() + self.deadline;
+        let until = Instant::now().checked_add(self.deadline);
         tracing::debug!(%command, "run");
-        let mut child = self.start(Stdio::piped(), Stdio::piped(), Stdio::piped(), true)?;
+        let mut child = self.start(stdin, stdout, Stdio::piped(), true)?;
         let contact = |source| Error::Contact {
             command: command.clone(),
             source,
@@ -181,8 +201,11 @@ impl Invocation {
             );
             (out, err, status)
         };
-        let ended = timeout_at(until, talk).await;
-        let Ok((out, err, status)) = ended else {
+        let ended = match until {
+            Some(until) => timeout_at(until, talk).await.ok(),
+            None => Some(talk.await),
+        };
+        let Some((out, err, status)) = ended else {
             group.kill();
             let pid = child.id();
             let unkillable = timeout(KILL_GRACE, child.wait()).await.is_err();
@@ -580,6 +603,26 @@ mod tests {
             seen,
             [(Stream::Out, "one".to_owned()), (Stream::Out, "two".to_owned())]
         );
+    }
+
+    #[tokio::test]
+    async fn a_program_reads_and_writes_files_itself() {
+        let (read, write) = std::io::pipe().unwrap();
+        let writing = sh("printf data; echo told >&2").run_writing(write.into());
+        let reading = sh("cat; cat >&2").run_reading(read.into());
+        let (written, read) = tokio::join!(writing, reading);
+        let output = |stdout: &str, stderr: &str| Output {
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        };
+        assert_eq!(written.unwrap(), output("", "told\n"));
+        assert_eq!(read.unwrap(), output("data", ""));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_may_be_never() {
+        let output = sh("sleep 0.1; echo done").deadline(Duration::MAX).run().await;
+        assert_eq!(output.unwrap().stdout, "done\n");
     }
 
     #[test]

@@ -11,12 +11,15 @@
 //! # Caveats
 //!
 //! A process stuck in the kernel (a suspended pool, a dead disk) cannot be killed. [`Invocation::run`] then still
-//! returns at the deadline, with [`Error::Deadline`] and `unkillable` set; the process stays until the kernel lets go.
+//! returns at the deadline, with [`Error::Deadline`] and `unkillable` set; the process stays until the kernel lets go, which
+//! [`Process`] can tell.
 
 mod error;
 mod invocation;
+mod process;
 mod program;
 
 pub use error::Error;
 pub use invocation::{Daemon, Invocation, Output, Stream};
+pub use process::Process;
 pub use program::Program;
