@@ -1,0 +1,1 @@
+//! Hosts with disks and a ZFS in memory, for fast tests.
