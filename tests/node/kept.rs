@@ -245,7 +245,7 @@ async fn what_ndm_made_is_kept_with_its_claims_and_not_made_twice() {
         .iter()
         .map(|object| object.spec.identity.clone().unwrap().scheme)
         .collect();
-    assert_eq!(identities, ["wwn/v1", "partition/v1", "virtio-serial/v1"]);
+    assert_eq!(identities, ["scsi-naa/v1", "partition/v1", "virtio-serial/v1"]);
     let [disk, partition, file_system] = kept.as_slice() else {
         unreachable!("there are three");
     };
