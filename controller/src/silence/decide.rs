@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cstor_api::names::lease::AGENT_PREFIX;
 use cstor_api::names::phase::BlockDeviceState;
-use cstor_api::names::reason;
+use cstor_api::names::{condition, reason};
 use cstor_api::openebs::BlockDeviceStatus;
+use cstor_api::{Condition, ConditionStatus, set_condition};
 use cstor_reconcile::{Decision, Event};
 
 use super::agents::Heard;
@@ -40,10 +42,21 @@ pub(super) fn decide(seen: &Observed) -> Decision<NoStep, BlockDeviceStatus> {
                 return told;
             }
             // All the rest is the agent's and stays as it is: only what differs is written.
-            told.status(BlockDeviceStatus {
-                state: Some(BlockDeviceState::Unknown),
-                ..device.status.clone().unwrap_or_default()
-            })
+            let mut status = device.status.clone().unwrap_or_default();
+            status.state = Some(BlockDeviceState::Unknown);
+            let mut silent = Condition::new(
+                condition::PRESENT,
+                ConditionStatus::Unknown,
+                reason::AGENT_SILENT,
+                format!(
+                    "The agent of node {name} is not heard of, and what is said of this device is from before: look at the \
+                     node, at the agent on it, and at its Lease {AGENT_PREFIX}{name}.",
+                    name = node.name
+                ),
+            );
+            silent.observed_generation = None;
+            set_condition(status.conditions.get_or_insert_default(), silent, seen.now);
+            told.status(status)
         }
     }
 }

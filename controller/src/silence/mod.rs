@@ -2,7 +2,8 @@
 //!
 //! # Expected flow
 //! 1. The agent of a node renews its heartbeat Lease. Nothing happens here.
-//! 2. The Lease has not changed for its whole duration: the node's devices that were `Active` become `Unknown`, with an event.
+//! 2. The Lease has not changed for its whole duration: the node's devices that were `Active` become `Unknown`, with an event
+//!    and with `Present=Unknown`, which says since when and where to look.
 //! 3. The agent is back, looks, and says of each device what it is. That is its word, not ours.
 //!
 //! # Guarantees

@@ -4,6 +4,7 @@ use cstor_api::names::lease::AGENT_PREFIX;
 use cstor_api::openebs::BlockDevice;
 use cstor_reconcile::related::RelatedError;
 use cstor_reconcile::{Context, Key};
+use jiff::Timestamp;
 
 use super::Silence;
 use super::agents::Heard;
@@ -14,6 +15,7 @@ use crate::block_device::node_name;
 pub struct Observed {
     pub(super) device: BlockDevice,
     pub(super) node: Option<Node>,
+    pub(super) now: Timestamp,
 }
 
 /// The node of a device.
@@ -51,5 +53,6 @@ pub(super) async fn observe(
     Ok(Observed {
         device: device.clone(),
         node,
+        now: ctx.now(),
     })
 }

@@ -35,6 +35,7 @@ fn look(device: &BlockDevice, exists: bool, agent: Heard) -> Decision<NoStep, Bl
             exists,
             agent,
         }),
+        now: Timestamp::UNIX_EPOCH,
     })
 }
 
@@ -57,9 +58,29 @@ fn what_follows_from_silence() {
         (true, Heard::Missing(Duration::ZERO)),
     ] {
         let decision = look(&active, exists, agent);
+        let mut written = decision.report.status.clone().unwrap();
+        let said = written.conditions.take().unwrap_or_default();
+        let [silent] = said.as_slice() else {
+            panic!("one condition: {said:?}");
+        };
+        assert_eq!(
+            (
+                silent.type_.as_str(),
+                silent.status.as_str(),
+                silent.reason.as_deref()
+            ),
+            ("Present", "Unknown", Some("AgentSilent"))
+        );
+        assert!(
+            silent
+                .message
+                .as_ref()
+                .unwrap()
+                .contains("Lease cstor-agent-node-1")
+        );
         let mut expected = active.status.clone().unwrap();
         expected.state = Some(Unknown);
-        assert_eq!(decision.report.status, Some(expected), "{agent:?}");
+        assert_eq!(written, expected, "{agent:?}");
         assert_eq!(decision.report.events.len(), 1);
         // Once it is written, the event still holds, and nothing is left to write.
         let told = look(&device(Unknown), exists, agent);
@@ -96,6 +117,7 @@ fn what_is_not_ours_to_judge() {
     let nowhere = decide(&Observed {
         device: device(BlockDeviceState::Active),
         node: None,
+        now: Timestamp::UNIX_EPOCH,
     });
     assert_eq!(nowhere, Decision::nothing());
 }
