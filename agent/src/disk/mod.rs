@@ -17,6 +17,7 @@ pub mod notice;
 pub mod publish;
 pub mod service;
 pub mod view;
+pub mod whose;
 pub mod wipe;
 
 use std::collections::BTreeMap;

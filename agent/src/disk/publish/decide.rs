@@ -1,15 +1,17 @@
 //! What follows. No I/O, no clock: a function.
 
+mod wipe;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cstor_api::names::phase::{BlockDeviceClaimState, BlockDeviceState};
-use cstor_api::names::{annotation, condition, event, label, reason};
+use cstor_api::names::{condition, event, label, reason};
 use cstor_api::openebs::{Attachment, BlockDevice, BlockDeviceStatus};
 use cstor_api::{Condition, ConditionStatus, set_condition};
 use cstor_blockdev::contents::Probe;
-use cstor_blockdev::ownership::{Examined, Ownership, Records, Subject, ownership};
+use cstor_blockdev::ownership::{Ownership, Records};
 use cstor_reconcile::{Decision, Event, Failure};
 use jiff::Timestamp;
 
@@ -17,6 +19,7 @@ use super::{Description, PublishStep};
 use crate::disk::is_left_alone;
 use crate::disk::matches::{Bound, Matched};
 use crate::disk::view::{Disk, View};
+use crate::disk::whose::Judge;
 
 /// Everything the decision rests on.
 #[derive(Debug, Clone)]
@@ -119,14 +122,14 @@ pub(super) fn decide(seen: &Observed) -> Decided {
                     message,
                 );
             }
-            present(&mut status, disk)
+            present(&mut status, view, disk)
         }
         _ => quarantined(&mut status, &found, &others),
     };
     let decision = if state == BlockDeviceState::Active {
         decision
     } else {
-        refuse_unseen(&mut status, decision)
+        wipe::refuse_unseen(&mut status, decision)
     };
     let fresh = BlockDeviceStatus {
         // The claim is the cluster controller's; an object that it has not seen yet is nobody's.
@@ -278,7 +281,7 @@ fn quarantined(status: &mut Status<'_>, found: &[&Disk], others: &[String]) -> (
     (BlockDeviceState::Unknown, decision)
 }
 
-fn present(status: &mut Status<'_>, disk: &Disk) -> (BlockDeviceState, Decided) {
+fn present(status: &mut Status<'_>, view: &View, disk: &Disk) -> (BlockDeviceState, Decided) {
     let seen = status.seen;
     let object = &seen.object;
     let mut decision = Decided::nothing();
@@ -344,9 +347,14 @@ fn present(status: &mut Status<'_>, disk: &Disk) -> (BlockDeviceState, Decided) 
     let message = format!("The disk is {path} of {}.", seen.node);
     status.say(condition::PRESENT, ConditionStatus::True, reason::FOUND, message);
 
-    let (attachment, brought) = attachment(status, disk);
-    status.attachment = attachment;
-    let owned = whose(seen, disk, &brought);
+    status.attachment = attachment(status, disk);
+    let judge = Judge {
+        view,
+        records: &seen.records,
+        matched: &seen.matched,
+        our_volumes: &seen.our_volumes,
+    };
+    let owned = judge.whose(disk);
     let as_before = matches!(&owned, Ownership::Unknown { reason, .. } if *reason == reason::NOT_YET_MATCHED);
     let grace =
         BEGINNING.saturating_sub(Duration::try_from(seen.now.duration_since(seen.began)).unwrap_or_default());
@@ -355,7 +363,7 @@ fn present(status: &mut Status<'_>, disk: &Disk) -> (BlockDeviceState, Decided) 
     } else {
         say_whose(status, &owned);
     }
-    let decision = wipe(status, disk, &owned, &brought, decision);
+    let decision = wipe::wipe(status, disk, &owned, decision);
     (BlockDeviceState::Active, decision)
 }
 
@@ -368,26 +376,15 @@ fn whole<'a>(seen: &'a Observed, disk: &'a Disk) -> &'a Disk {
     seen.view.as_ref().map_or(disk, |view| view.whole(disk))
 }
 
-/// Says which VolumeAttachment brought the disk, and returns who else than us it was brought for.
-fn attachment(status: &mut Status<'_>, disk: &Disk) -> (Option<Attachment>, Brought) {
+/// Says which VolumeAttachment brought the disk.
+fn attachment(status: &mut Status<'_>, disk: &Disk) -> Option<Attachment> {
     let seen = status.seen;
-    let current = seen
-        .object
-        .status
-        .as_ref()
-        .and_then(|status| status.attachment.clone());
-    let foreign = |attachment: &Attachment| {
-        let name = &attachment.persistent_volume_name;
-        match seen.our_volumes.contains(name) {
-            true => Brought::ForUs,
-            false => Brought::ForOthers(format!("PersistentVolume {name} of {}", attachment.driver)),
-        }
-    };
+    let current = current_attachment(seen);
     match seen.matched.of(whole(seen, disk).device()) {
-        None => (current, Brought::Unknown),
+        None => current,
         Some(None) => {
             status.forget(condition::CORRELATED);
-            (None, Brought::ForUs)
+            None
         }
         Some(Some(Bound::Certain(attachment))) => {
             let message = format!(
@@ -400,14 +397,11 @@ fn attachment(status: &mut Status<'_>, disk: &Disk) -> (Option<Attachment>, Brou
                 reason::MATCHED,
                 message,
             );
-            (Some(attachment.clone()), foreign(attachment))
+            Some(attachment.clone())
         }
+        // Neither recorded nor taken back before it has stayed the same for a while.
         Some(Some(Bound::Settling(attachment))) => {
-            // Neither recorded nor taken back before it has stayed the same for a while.
-            (
-                current.filter(|current| current.is_same_volume(attachment)),
-                foreign(attachment),
-            )
+            current.filter(|current| current.is_same_volume(attachment))
         }
         Some(Some(Bound::Doubtful { reason, message })) => {
             status.say(
@@ -416,77 +410,9 @@ fn attachment(status: &mut Status<'_>, disk: &Disk) -> (Option<Attachment>, Brou
                 reason,
                 message.clone(),
             );
-            (None, Brought::ForOthers(message.clone()))
+            None
         }
     }
-}
-
-/// Whom a disk was brought for.
-enum Brought {
-    /// Nobody by an attachment, or us.
-    ForUs,
-    /// Somebody else, for certain or maybe.
-    ForOthers(String),
-    /// It was not held against the attachments yet.
-    Unknown,
-}
-
-fn whose(seen: &Observed, disk: &Disk, brought: &Brought) -> Ownership {
-    let not_read = Probe::NotResponding;
-    let examined = |found: &'_ cstor_blockdev::scan::Found| -> Probe {
-        found.probe.clone().unwrap_or(Probe::NotResponding)
-    };
-    let probes: Vec<_> = disk.partitions.iter().map(examined).collect();
-    let partitions: Vec<_> = disk
-        .partitions
-        .iter()
-        .zip(&probes)
-        .map(|(found, probe)| Examined {
-            device: &found.device,
-            probe,
-        })
-        .collect();
-    let parent = disk.device().parent.as_ref().map(|_| whole(seen, disk));
-    let subject = Subject {
-        examined: Examined {
-            device: disk.device(),
-            probe: disk.found.probe.as_ref().unwrap_or(&not_read),
-        },
-        partitions: &partitions,
-        parent: parent.map(|parent| Examined {
-            device: parent.device(),
-            probe: parent.found.probe.as_ref().unwrap_or(&not_read),
-        }),
-        foreign_attachment: match brought {
-            Brought::ForOthers(whom) => Some(whom),
-            Brought::ForUs | Brought::Unknown => None,
-        },
-    };
-    let unknown = |reason, message: &str| Ownership::Unknown {
-        reason,
-        message: message.to_owned(),
-    };
-    let pending = is_being_read(disk);
-    match (ownership(&subject, &seen.records), brought) {
-        _ if disk.excluded.is_some() => unknown(
-            reason::EXCLUDED,
-            "The agent's configuration leaves the disk out, so it is not looked at.",
-        ),
-        (Ownership::Blank, Brought::Unknown) => unknown(
-            reason::NOT_YET_MATCHED,
-            "It was not held against the VolumeAttachments of the node yet.",
-        ),
-        (Ownership::Blank, _) if pending => unknown(
-            reason::BEING_READ,
-            "Something has changed on it, and it is being read anew.",
-        ),
-        (owned, _) => owned,
-    }
-}
-
-/// Whether what is known of the disk or of a part of it is from before a change.
-fn is_being_read(disk: &Disk) -> bool {
-    disk.found.changed || disk.partitions.iter().any(|found| found.changed)
 }
 
 fn say_whose(status: &mut Status<'_>, owned: &Ownership) {
@@ -526,167 +452,6 @@ fn say_whose(status: &mut Status<'_>, owned: &Ownership) {
             );
         }
     }
-}
-
-/// What is found that a wipe must not touch: somebody uses the disk now.
-const IN_USE: [&str; 6] = [
-    reason::MOUNTED,
-    reason::SWAP,
-    reason::HELD,
-    reason::EXPORTED,
-    reason::FOREIGN_ATTACHMENT,
-    reason::UNSUITABLE,
-];
-
-/// How soon a request to wipe is looked at again that cannot be answered yet.
-const WIPE_AGAIN: Duration = Duration::from_secs(5);
-
-/// What comes of the request for a wipe, if there is one.
-///
-/// A request is answered once, by a wipe or by a refusal, and taken off: one that stayed would wipe the disk on the day
-/// when whoever uses it lets go of it for a moment.
-fn wipe(
-    status: &mut Status<'_>,
-    disk: &Disk,
-    owned: &Ownership,
-    brought: &Brought,
-    decision: Decided,
-) -> Decided {
-    let seen = status.seen;
-    let annotations = seen.object.metadata.annotations.as_ref();
-    let Some(wanted) = annotations.and_then(|all| all.get(annotation::WIPE)) else {
-        return decision;
-    };
-    if matches!(brought, Brought::Unknown) || is_being_read(disk) {
-        return decision.again(WIPE_AGAIN);
-    }
-    if let Some((why, message)) = refusal(seen, disk, owned, wanted) {
-        let event = Event::warning(event::DEVICE_WIPE, message.clone()).action("Wipe");
-        status.say(condition::WIPED, ConditionStatus::False, why, message);
-        let request = wanted.clone();
-        return decision.event(event).step(PublishStep::ForgetWipe { request });
-    }
-    if matches!(owned, Ownership::Blank) {
-        status.say(
-            condition::WIPED,
-            ConditionStatus::True,
-            reason::WIPE_DONE,
-            "The disk was to be wiped, and is blank.",
-        );
-        let request = wanted.clone();
-        return decision.step(PublishStep::ForgetWipe { request });
-    }
-    decision.step(PublishStep::Wipe {
-        identity: wanted.clone(),
-        bound: seen.matched.of(whole(seen, disk).device()).flatten().cloned(),
-    })
-}
-
-/// A request for a disk that is not there, does not answer or has a double is refused as well: it must not wait for the disk.
-fn refuse_unseen(status: &mut Status<'_>, decision: Decided) -> Decided {
-    let annotations = status.seen.object.metadata.annotations.as_ref();
-    let Some(request) = annotations.and_then(|all| all.get(annotation::WIPE)).cloned() else {
-        return decision;
-    };
-    let message = "The disk was not wiped: it is not there, does not answer, or another has its identity. Ask again when \
-                   that has changed.";
-    let event = Event::warning(event::DEVICE_WIPE, message).action("Wipe");
-    status.say(condition::WIPED, ConditionStatus::False, reason::CHANGED, message);
-    decision.event(event).step(PublishStep::ForgetWipe { request })
-}
-
-/// Why a disk is not wiped, if it is not: the reason and the message.
-fn refusal(seen: &Observed, disk: &Disk, owned: &Ownership, wanted: &str) -> Option<(&'static str, String)> {
-    let again = "Ask again when that has changed.";
-    let identity = seen
-        .object
-        .spec
-        .identity
-        .as_ref()
-        .map(|identity| identity.value.as_str());
-    if identity != Some(wanted) || disk.identity.is_err() {
-        let message = format!(
-            "The annotation {} must name the identity of this disk, {:?}, and said {wanted:?}.",
-            annotation::WIPE,
-            identity.unwrap_or_default(),
-        );
-        return Some((reason::WRONG_IDENTITY, message));
-    }
-    if let Some(object) = claimed(seen, disk) {
-        let message = format!(
-            "The disk was not wiped: {object} is claimed. Delete its BlockDeviceClaim, and ask again."
-        );
-        return Some((reason::CLAIMED, message));
-    }
-    let use_of_it = match owned {
-        Ownership::Blank => None,
-        Ownership::Ours(ours) => Some((
-            reason::IN_OUR_POOL,
-            format!("it belongs to pool {}", ours.pool_name),
-        )),
-        Ownership::Unknown { reason, message } => Some((*reason, message.trim_end_matches('.').to_owned())),
-        Ownership::Theirs(findings) => findings
-            .iter()
-            .find(|finding| IN_USE.contains(&finding.reason))
-            .map(|finding| (finding.reason, finding.message.clone()))
-            .or_else(|| our_pool_on_a_partition(seen, disk)),
-    };
-    if let Some((why, what)) = use_of_it {
-        return Some((why, format!("The disk was not wiped: {what}. {again}")));
-    }
-    let failure = seen
-        .failure
-        .as_ref()
-        .filter(|failure| failure.is_of_step("wipe"))?;
-    Some((failure.class.reason, format!("{}. {again}", failure.message)))
-}
-
-/// The object that has a claim on this disk, on the disk it is a part of or on a part of it.
-fn claimed(seen: &Observed, disk: &Disk) -> Option<String> {
-    let view = seen.view.as_ref()?;
-    let parts = disk.device().partitions.iter().chain(&disk.device().parent);
-    let related: Vec<_> = parts
-        .filter_map(|name| view.disks.get(name))
-        .chain([disk])
-        .collect();
-    let has_it = |object: &BlockDevice| {
-        let state = object
-            .status
-            .as_ref()
-            .and_then(|status| status.claim_state.as_ref());
-        let claimed = object.spec.claim_ref.is_some() || state == Some(&BlockDeviceClaimState::Claimed);
-        claimed && related.iter().any(|disk| disk.is(object))
-    };
-    let own = std::iter::once(&seen.object).filter(|object| has_it(object));
-    let others = seen
-        .objects
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|object| has_it(object));
-    own.chain(others).find_map(|object| object.metadata.name.clone())
-}
-
-/// A partition of the disk that is in a pool of ours.
-fn our_pool_on_a_partition(seen: &Observed, disk: &Disk) -> Option<(&'static str, String)> {
-    disk.partitions.iter().find_map(|found| {
-        let probe = found.probe.as_ref()?;
-        let subject = Subject {
-            examined: Examined {
-                device: &found.device,
-                probe,
-            },
-            partitions: &[],
-            parent: None,
-            foreign_attachment: None,
-        };
-        seen.records.instance_on(&subject).map(|instance| {
-            let path = &found.device.path;
-            (
-                reason::IN_OUR_POOL,
-                format!("{path} belongs to the pool of instance {instance}"),
-            )
-        })
-    })
 }
 
 #[cfg(test)]

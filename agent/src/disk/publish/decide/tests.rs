@@ -4,6 +4,8 @@ use cstor_blockdev::scan::{Found, Inventory};
 use cstor_reconcile::{Class, Step as _};
 use cstor_zfs::Label;
 
+use cstor_api::names::annotation;
+
 use super::*;
 use crate::disk::fixtures::{
     GIB, NODE, annotated, blank, catalogue, claimed, found, holds, inventory, labelled, mounted, now, object,

@@ -1,0 +1,112 @@
+//! Whose a disk is, of all that the agent knows: what is on it, which pools are ours, which attachments brought it.
+
+use std::collections::BTreeSet;
+
+use cstor_api::names::reason;
+use cstor_api::openebs::Attachment;
+use cstor_blockdev::contents::Probe;
+use cstor_blockdev::ownership::{Examined, Ownership, Records, Subject, ownership};
+use cstor_blockdev::scan::Found;
+
+use super::matches::{Bound, Matched};
+use super::view::{Disk, View};
+
+/// Whom a disk was brought for.
+enum Brought {
+    /// Nobody by an attachment, or us.
+    ForUs,
+    /// Somebody else, for certain or maybe.
+    ForOthers(String),
+    /// It was not held against the attachments yet.
+    Unknown,
+}
+
+/// What is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Judge<'a> {
+    /// The disks of the node.
+    pub view: &'a View,
+    /// The pools that are ours.
+    pub records: &'a Records,
+    /// Which disks VolumeAttachments brought.
+    pub matched: &'a Matched,
+    /// The PersistentVolumes that were attached on our behalf.
+    pub our_volumes: &'a BTreeSet<String>,
+}
+
+impl Judge<'_> {
+    /// Whose a disk is.
+    #[must_use]
+    pub fn whose(&self, disk: &Disk) -> Ownership {
+        let not_read = Probe::NotResponding;
+        let brought = self.brought(disk);
+        let probes = disk.partitions.iter().map(|found| found.probe.as_ref());
+        let partitions: Vec<_> = disk
+            .partitions
+            .iter()
+            .zip(probes)
+            .map(|(found, probe)| Examined {
+                device: &found.device,
+                probe: probe.unwrap_or(&not_read),
+            })
+            .collect();
+        let parent = disk.device().parent.as_ref().map(|_| self.view.whole(disk));
+        let subject = Subject {
+            examined: Examined {
+                device: disk.device(),
+                probe: disk.found.probe.as_ref().unwrap_or(&not_read),
+            },
+            partitions: &partitions,
+            parent: parent.map(|parent| Examined {
+                device: parent.device(),
+                probe: parent.found.probe.as_ref().unwrap_or(&not_read),
+            }),
+            foreign_attachment: match &brought {
+                Brought::ForOthers(whom) => Some(whom),
+                Brought::ForUs | Brought::Unknown => None,
+            },
+        };
+        let unknown = |reason, message: &str| Ownership::Unknown {
+            reason,
+            message: message.to_owned(),
+        };
+        match (ownership(&subject, self.records), brought) {
+            _ if disk.excluded.is_some() => unknown(
+                reason::EXCLUDED,
+                "The agent's configuration leaves the disk out, so it is not looked at.",
+            ),
+            (Ownership::Blank, Brought::Unknown) => unknown(
+                reason::NOT_YET_MATCHED,
+                "It was not held against the VolumeAttachments of the node yet.",
+            ),
+            (Ownership::Blank, _) if is_being_read(disk) => unknown(
+                reason::BEING_READ,
+                "Something has changed on it, and it is being read anew.",
+            ),
+            (owned, _) => owned,
+        }
+    }
+
+    fn brought(&self, disk: &Disk) -> Brought {
+        let whom = |attachment: &Attachment| {
+            let name = &attachment.persistent_volume_name;
+            match self.our_volumes.contains(name) {
+                true => Brought::ForUs,
+                false => Brought::ForOthers(format!("PersistentVolume {name} of {}", attachment.driver)),
+            }
+        };
+        match self.matched.of(self.view.whole(disk).device()) {
+            None => Brought::Unknown,
+            Some(None) => Brought::ForUs,
+            Some(Some(Bound::Certain(attachment) | Bound::Settling(attachment))) => whom(attachment),
+            Some(Some(Bound::Doubtful { message, .. })) => Brought::ForOthers(message.clone()),
+        }
+    }
+}
+
+/// Whether what is known of the disk or of a part of it is from before a change.
+#[must_use]
+pub fn is_being_read(disk: &Disk) -> bool {
+    let changed = |found: &Found| found.changed;
+    changed(&disk.found) || disk.partitions.iter().any(changed)
+}
