@@ -549,9 +549,28 @@ async fn a_disk_moves_from_node_to_node_and_never_is_on_two() {
     // Its node falls silent: nobody can tell, and nobody says it is gone.
     cluster.node(1).power_cut().await.unwrap();
     objects
-        .until(&name, "not known", is(BlockDeviceState::Unknown))
+        .until(&name, "not known", |object| {
+            says(object, condition::PRESENT, reason::AGENT_SILENT)
+                && state(object) == Some(BlockDeviceState::Unknown)
+        })
         .await;
     cluster.node(1).boot().await.unwrap();
     objects.until(&name, "back", on("node-2")).await;
+
+    // Its node dies, and the disk is carried to the other before anybody knows.
+    cluster.node(1).power_cut().await.unwrap();
+    cluster.node(1).pull(&disk).await.unwrap();
+    let disk = cluster.node(0).plug_again(disk).await.unwrap();
+    let object = objects
+        .until(&name, "taken over from the dead node", on("node-1"))
+        .await;
+    assert_eq!(object.uid(), uid, "it is the same object");
+    objects
+        .until(&name, "without marks", |object| {
+            let mut labels = object.labels().keys();
+            !labels.any(|key| key.starts_with(label::ALSO_ON_PREFIX)) && on("node-1")(object)
+        })
+        .await;
+    assert_eq!(objects.all().await.len(), 1, "and has no twin");
     drop(disk);
 }

@@ -12,7 +12,7 @@ use cstor_reconcile::{Decision, Event};
 use super::agents::Heard;
 use super::observe::{Node, Observed};
 use super::{GRACE, NoStep};
-use crate::block_device::{is_left_alone, state};
+use crate::block_device::{condition as said_of, is_left_alone, state};
 
 /// What the node's agent is to a device.
 enum Agent {
@@ -27,18 +27,22 @@ pub(super) fn decide(seen: &Observed) -> Decision<NoStep, BlockDeviceStatus> {
     let Some(node) = seen.node.as_ref().filter(|_| !is_left_alone(device)) else {
         return nothing;
     };
-    let known = match state(device) {
-        Some(BlockDeviceState::Active) => true,
-        Some(BlockDeviceState::Unknown) => false,
+    let is_told = match state(device) {
+        // An agent that died before it said anything of the device is as silent as one that died after.
+        Some(BlockDeviceState::Active) | None => false,
+        Some(BlockDeviceState::Unknown) => {
+            let present = said_of(device, condition::PRESENT);
+            present.is_some_and(|present| present.reason.as_deref() == Some(reason::AGENT_SILENT))
+        }
         _ => return nothing,
     };
     match agent(node, device.spec.identity.is_some()) {
-        Agent::LookAgain(wait) if known => nothing.again(wait),
+        Agent::LookAgain(wait) if !is_told => nothing.again(wait),
         Agent::LookAgain(_) => nothing,
         Agent::Silent(why) => {
             let note = format!("{why}: nothing is known of this device until it is back");
             let told = nothing.event(Event::warning(reason::AGENT_SILENT, note).action("Watch"));
-            if !known {
+            if is_told {
                 return told;
             }
             // All the rest is the agent's and stays as it is: only what differs is written.

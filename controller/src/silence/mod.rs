@@ -2,8 +2,9 @@
 //!
 //! # Expected flow
 //! 1. The agent of a node renews its heartbeat Lease. Nothing happens here.
-//! 2. The Lease has not changed for its whole duration: the node's devices that were `Active` become `Unknown`, with an event
-//!    and with `Present=Unknown`, which says since when and where to look.
+//! 2. The Lease has not changed for its whole duration: the node's devices become `Unknown`, with an event and with
+//!    `Present=Unknown`, reason `AgentSilent`, which says since when and where to look. By it another node that has the disk now
+//!    knows that it may take the object over, so it is written to those that were `Unknown` for another reason as well.
 //! 3. The agent is back, looks, and says of each device what it is. That is its word, not ours.
 //!
 //! # Guarantees

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cstor_api::names::annotation;
 use cstor_api::names::phase::{BlockDeviceClaimState, BlockDeviceState};
+use cstor_api::names::{annotation, condition, reason};
 use cstor_api::openebs::{BlockDevice, BlockDeviceSpec, Identity};
+use cstor_api::{Condition, ConditionStatus};
 use cstor_reconcile::Decision;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -83,17 +84,56 @@ fn what_follows_from_silence() {
         assert_eq!(written, expected, "{agent:?}");
         assert_eq!(decision.report.events.len(), 1);
         // Once it is written, the event still holds, and nothing is left to write.
-        let told = look(&device(Unknown), exists, agent);
+        let mut silent = active.clone();
+        silent.status = decision.report.status.clone();
+        let told = look(&silent, exists, agent);
         assert_eq!(
             (told.report.status, &told.report.events),
             (None, &decision.report.events)
         );
+        // Nothing was said of the device when the agent fell silent.
+        let mut new = active.clone();
+        new.status.as_mut().unwrap().state = None;
+        let decision = look(&new, exists, agent);
+        assert_eq!(decision.report.status, silent.status);
         // Gone is for the agent to say.
         assert_eq!(look(&device(Inactive), exists, agent), Decision::nothing());
     }
     assert_eq!(
         look(&active, true, Heard::Missing(SECOND)),
         Decision::nothing().again(SECOND)
+    );
+}
+
+/// Another node that has the disk waits for this word, whatever was wrong with the device before.
+#[test]
+fn a_device_that_was_unknown_before_is_said_to_be_of_a_silent_agent_too() {
+    let mut hung = device(BlockDeviceState::Unknown);
+    let said = |kind: &str, why: &str| Condition::new(kind, ConditionStatus::Unknown, why, "");
+    hung.status.as_mut().unwrap().conditions = Some(vec![
+        said(condition::PRESENT, reason::NOT_RESPONDING),
+        said(condition::BLANK, reason::NOT_RESPONDING),
+    ]);
+    assert_eq!(
+        look(&hung, true, Heard::Yes(SECOND)),
+        Decision::nothing().again(SECOND),
+        "its agent is watched as well"
+    );
+    let decision = look(&hung, true, Heard::Expired);
+    let written = decision.report.status.unwrap();
+    assert_eq!(written.state, Some(BlockDeviceState::Unknown));
+    let conditions = written.conditions.as_ref().unwrap().iter();
+    let reasons: Vec<_> = conditions.map(|condition| condition.reason.as_deref()).collect();
+    assert_eq!(
+        reasons,
+        [Some(reason::AGENT_SILENT), Some(reason::NOT_RESPONDING)]
+    );
+    hung.status = Some(written);
+    assert_eq!(look(&hung, true, Heard::Expired).report.status, None);
+    assert_eq!(
+        look(&hung, true, Heard::Yes(SECOND)),
+        Decision::nothing(),
+        "the next word is the agent's"
     );
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cstor_api::ConditionStatus;
 use cstor_api::names::phase::BlockDeviceState;
-use cstor_api::names::{condition, event, label};
+use cstor_api::names::{condition, event, label, reason};
 use cstor_api::openebs::{BlockDevice, DeviceType};
 use cstor_blockdev::Kind;
 use cstor_reconcile::{Decision, Event};
@@ -178,21 +178,28 @@ fn elsewhere(seen: &Observed, disk: &Disk, object: &BlockDevice, name: &str) -> 
 
 /// Whether the node of the object is silent: it cannot say that the disk left it, the disk says so by being here.
 ///
-/// `Unknown` that the agent there has said itself (the disk hangs, or has a double) comes with a condition that is not True;
-/// the cluster controller changes the state alone.
+/// The cluster controller says so in the condition `Present`; before it did, it changed the state and left the condition True.
+/// An object that was quarantined when its node fell silent stays there: the node had a disk of this identity while there
+/// was another, and may have it still.
 fn is_silent(object: &BlockDevice) -> bool {
     let status = object.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());
-    let says = |kind: &str, wanted: ConditionStatus| {
+    let said = |kind: &str| {
         let mut all = conditions.into_iter().flatten();
-        all.any(|known| known.type_ == kind && known.status == wanted)
+        all.find(|known| known.type_ == kind)
     };
-    status.and_then(|status| status.state.clone()) == Some(BlockDeviceState::Unknown)
-        && says(condition::PRESENT, ConditionStatus::True)
-        && !says(condition::QUARANTINED, ConditionStatus::True)
+    let is_told = said(condition::PRESENT).is_some_and(|present| {
+        present.reason.as_deref() == Some(reason::AGENT_SILENT) || present.status == ConditionStatus::True
+    });
+    let quarantined = said(condition::QUARANTINED);
+    status.and_then(|status| status.state.as_ref()) == Some(&BlockDeviceState::Unknown)
+        && is_told
+        && quarantined.is_none_or(|quarantined| quarantined.status != ConditionStatus::True)
 }
 
-/// A quarantined object whose own node says that the disk is gone is ours, if nobody else has marked it.
+/// A marked object whose own node says that the disk is gone, or is silent, is ours, if nobody else has marked it.
+///
+/// A node that died with the disk in it is called silent later than we mark the object, and never takes notice of the mark.
 fn take_over_marked(
     seen: &Observed,
     disk: &Disk,
@@ -208,7 +215,7 @@ fn take_over_marked(
         .iter()
         .flatten()
         .any(|(key, _)| key.starts_with(label::ALSO_ON_PREFIX) && *key != own);
-    let gone = state == Some(BlockDeviceState::Inactive);
+    let gone = state == Some(BlockDeviceState::Inactive) || is_silent(object);
     (marked && gone && !others).then(|| AnnounceStep::TakeOver {
         name: name.to_owned(),
         resource_version: object.metadata.resource_version.clone().unwrap_or_default(),

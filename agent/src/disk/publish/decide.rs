@@ -147,6 +147,7 @@ pub(super) fn decide(seen: &Observed) -> Decided {
 
 /// Another object is about the same disk, and is the one that counts.
 fn double(status: &mut Status<'_>, disk: &Disk, better: &str) -> (BlockDeviceState, Decided) {
+    say_present(status, &[disk]);
     let message = format!(
         "BlockDevice {better} is about {} too, and is the one that is used: delete this one.",
         disk.device().path
@@ -227,6 +228,13 @@ fn absent(status: &mut Status<'_>, view: &View) -> (BlockDeviceState, Decided) {
     (BlockDeviceState::Inactive, decision)
 }
 
+/// Says where the disk is. Of several with one identity each is told, for what was said before of one may be wrong of all.
+fn say_present(status: &mut Status<'_>, found: &[&Disk]) {
+    let paths: Vec<_> = found.iter().map(|disk| disk.device().path.as_str()).collect();
+    let message = format!("The disk is {} of {}.", paths.join(" or "), status.seen.node);
+    status.say(condition::PRESENT, ConditionStatus::True, reason::FOUND, message);
+}
+
 fn current_attachment(seen: &Observed) -> Option<Attachment> {
     seen.object
         .status
@@ -240,6 +248,7 @@ fn unknown_contents(status: &mut Status<'_>, why: &str) {
 }
 
 fn quarantined(status: &mut Status<'_>, found: &[&Disk], others: &[String]) -> (BlockDeviceState, Decided) {
+    say_present(status, found);
     let seen = status.seen;
     let here = found
         .iter()
@@ -344,8 +353,7 @@ fn present(status: &mut Status<'_>, view: &View, disk: &Disk) -> (BlockDeviceSta
         let note = format!("{path} is there again.");
         decision = decision.event(Event::normal(event::DEVICE_FOUND, note).action("Publish"));
     }
-    let message = format!("The disk is {path} of {}.", seen.node);
-    status.say(condition::PRESENT, ConditionStatus::True, reason::FOUND, message);
+    say_present(status, &[disk]);
 
     status.attachment = attachment(status, disk);
     let judge = Judge {

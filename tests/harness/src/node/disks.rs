@@ -116,9 +116,12 @@ impl Node {
     /// Pulls a disk and waits until the node has noticed. Its content is kept.
     ///
     /// A virtio or NVMe disk is pulled in good order: the guest is asked, and agrees. A SCSI disk is gone at once, and
-    /// the guest is told.
+    /// the guest is told. Out of a node that is powered off it is just taken.
     pub async fn pull(&mut self, disk: &Disk) -> Result<()> {
         let disk = self.plugged(disk)?.clone();
+        if !self.is_running() {
+            return self.forget(&disk);
+        }
         let mut qmp = self.qmp().await?;
         let path = path_of(&mut qmp, &disk).await?;
         let id = disk.device_id();
@@ -127,12 +130,14 @@ impl Node {
         qmp.event("DEVICE_DELETED", PLUG_WITHIN, ours).await?;
         qmp.execute("blockdev-del", json!({ "node-name": disk.node_name() }))
             .await?;
-        self.record
-            .plugged
-            .disks
-            .retain(|plugged| plugged.file != disk.file);
-        self.save()?;
+        self.forget(&disk)?;
         self.await_links("--removed", &path).await
+    }
+
+    fn forget(&mut self, disk: &Disk) -> Result<()> {
+        let disks = &mut self.record.plugged.disks;
+        disks.retain(|plugged| plugged.file != disk.file);
+        self.save()
     }
 
     /// Where udev puts a link to the disk by the place it is in, which no two disks share. It changes when the disk is

@@ -131,14 +131,12 @@ fn moved(
     let mut there = object(only(seen.view.as_ref().unwrap()));
     there.spec.node_attributes.as_mut().unwrap().node_name = node.map(str::to_owned);
     let status = there.status.as_mut().unwrap();
+    let (truth, why) = match state {
+        Some(BlockDeviceState::Unknown) => (ConditionStatus::Unknown, reason::AGENT_SILENT),
+        _ => (ConditionStatus::True, reason::FOUND),
+    };
     status.state = state;
-    // The cluster controller says Unknown and leaves the rest; the agent says why.
-    status.conditions = Some(vec![Condition::new(
-        condition::PRESENT,
-        ConditionStatus::True,
-        "Found",
-        "",
-    )]);
+    status.conditions = Some(vec![Condition::new(condition::PRESENT, truth, why, "")]);
     for on in labels {
         there = labelled(there, &label::also_on(on), "");
         if *on == NODE {
@@ -195,12 +193,12 @@ fn an_object_of_another_node_is_taken_over_marked_or_waited_for() {
         (other, Some(Active), none, after, "mark", true),
         // Marked already.
         (other, Some(Active), &[NODE], after, "", true),
-        // Two nodes have it, and its own says why it is Unknown: that is no silence.
-        (other, Some(Unknown), &[NODE], after, "", true),
-        // Its own node has it no more, and nobody else.
+        // Its own node has it no more, or was found silent after we marked it, and nobody else has it.
         (other, Some(Inactive), &[NODE], after, "take_over", true),
+        (other, Some(Unknown), &[NODE], after, "take_over", true),
         // A third node has it too.
         (other, Some(Inactive), &[NODE, "node-3"], after, "", true),
+        (other, Some(Unknown), &[NODE, "node-3"], after, "", true),
         (other, Some(Inactive), &["node-3"], before, "", true),
         (other, Some(Inactive), &["node-3"], after, "mark", true),
         // Our list is behind.
@@ -212,21 +210,60 @@ fn an_object_of_another_node_is_taken_over_marked_or_waited_for() {
     }
 }
 
-#[test]
-fn an_object_that_its_own_node_cannot_tell_of_stays_there() {
-    for (kind, truth) in [
-        (condition::PRESENT, ConditionStatus::Unknown),
-        (condition::QUARANTINED, ConditionStatus::True),
-    ] {
+/// What is done about an object of another node that is `Unknown` and says this, with our mark on it and without.
+fn unknown_elsewhere(conditions: &[Condition]) -> [Vec<&'static str>; 2] {
+    [false, true].map(|marked| {
         let mut seen = disks([found(virtio("vdb", "alpha"), blank())]);
         let mut there = object(only(seen.view.as_ref().unwrap()));
         there.spec.node_attributes.as_mut().unwrap().node_name = Some("node-2".into());
         let status = there.status.as_mut().unwrap();
         status.state = Some(BlockDeviceState::Unknown);
-        status.conditions = Some(vec![Condition::new(kind, truth, "NotResponding", "")]);
+        status.conditions = Some(conditions.to_vec());
+        if marked {
+            there = labelled(there, &label::also_on(NODE), "");
+        }
         seen.elsewhere
             .insert("vdb".into(), Known::Object(Box::new(there)));
-        assert!(steps(&decide(&seen)).is_empty(), "{kind}");
+        decide(&seen).steps.iter().map(|step| step.name()).collect()
+    })
+}
+
+#[test]
+fn an_object_that_its_own_node_cannot_tell_of_stays_there() {
+    use ConditionStatus::{True, Unknown};
+    let quarantined = Condition::new(condition::QUARANTINED, True, reason::DUPLICATE_IDENTITY, "");
+    let present = |truth, why| Condition::new(condition::PRESENT, truth, why, "");
+    let nothing: [Vec<&str>; 2] = Default::default();
+    for conditions in [
+        vec![],
+        vec![present(Unknown, reason::NOT_RESPONDING)],
+        vec![present(Unknown, reason::UNDESCRIBED)],
+        vec![present(True, reason::FOUND), quarantined.clone()],
+        // It had a disk of this identity when there were two, and may have it still.
+        vec![present(Unknown, reason::AGENT_SILENT), quarantined],
+    ] {
+        assert_eq!(unknown_elsewhere(&conditions), nothing, "{conditions:?}");
+    }
+}
+
+#[test]
+fn an_object_of_a_silent_node_is_taken_over_marked_or_not() {
+    let of_old = Condition::new(condition::PRESENT, ConditionStatus::True, reason::FOUND, "");
+    let silent = Condition::new(
+        condition::PRESENT,
+        ConditionStatus::Unknown,
+        reason::AGENT_SILENT,
+        "",
+    );
+    let unique = Condition::new(
+        condition::QUARANTINED,
+        ConditionStatus::False,
+        reason::UNIQUE_IDENTITY,
+        "",
+    );
+    for conditions in [vec![silent.clone()], vec![silent, unique], vec![of_old]] {
+        let taken = [vec!["take_over"], vec!["take_over"]];
+        assert_eq!(unknown_elsewhere(&conditions), taken, "{conditions:?}");
     }
 }
 

@@ -322,6 +322,7 @@ fn two_disks_with_one_identity_are_both_quarantined_until_one_goes() {
         "Unknown",
         &[
             "Blank=Unknown/DuplicateIdentity",
+            "Present=True/Found",
             "Quarantined=True/DuplicateIdentity",
         ],
         &[],
@@ -346,6 +347,25 @@ fn two_disks_with_one_identity_are_both_quarantined_until_one_goes() {
         &[],
         &[],
     );
+}
+
+/// Else another node would take the silence for true that is over.
+#[test]
+fn an_agent_that_is_back_says_so_of_disks_with_doubles_too() {
+    let twins = ["vdb", "vdc"].map(|name| found(virtio(name, "alpha"), blank()));
+    let mut second = seen();
+    second.better = Some("blockdevice-better".into());
+    for mut seen in [with(twins), second] {
+        let silent = Condition::new(
+            condition::PRESENT,
+            ConditionStatus::Unknown,
+            reason::AGENT_SILENT,
+            "",
+        );
+        seen.object.status.as_mut().unwrap().conditions = Some(vec![silent]);
+        let told = told(&decide(&seen)).1;
+        assert!(told.contains(&"Present=True/Found".to_owned()), "{told:?}");
+    }
 }
 
 #[test]
