@@ -1,10 +1,13 @@
 //! Looking at the node's devices: each on its own, with a deadline, so that a dead disk delays nobody but itself.
 
+mod missing;
+mod users;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use futures::future::{BoxFuture, join_all};
 use futures::{StreamExt as _, stream};
 use serde::Serialize;
@@ -12,6 +15,8 @@ use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::missing::{Missing, Undescribed};
+use self::users::{Export, note_exports, note_loops};
 use crate::contents::Probe;
 use crate::device::{Device, DeviceNumber};
 use crate::sysfs::{self, Error, Sysfs};
@@ -22,7 +27,7 @@ use crate::{sparse, udev};
 const SHARED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a look waits for the descriptions of all devices. They come from memory but for a serial number now and
-/// then, for which the kernel asks the device; one that does not answer is not described.
+/// then, for which the kernel asks the device. One that takes longer is reported as it was before, and asked again.
 const DESCRIBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How many devices are described at once.
@@ -38,7 +43,8 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// was known of it, and looked at again.
 const READ_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long a device may be asked in vain before it counts as not responding, whatever was known of it before.
+/// How long a device may be asked in vain, for a description or for its contents, before it counts as not responding,
+/// whatever was known of it before. A busy node may be slow to ask.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Where the node's devices are described.
@@ -104,6 +110,10 @@ pub struct Inventory {
     pub found: BTreeMap<String, Found>,
     /// What is there and could not be described, and why. Nothing may be concluded about these.
     pub undescribed: BTreeMap<String, String>,
+    /// What was asked to describe itself and has not answered, and since when. Until it counts as undescribed, it is found
+    /// as it was before; of one that was not known before nothing is known yet, not even which disk it is.
+    #[serde(skip)]
+    pub awaited: BTreeMap<String, Instant>,
 }
 
 impl Inventory {
@@ -133,7 +143,11 @@ pub struct Scanner {
     read: ReadContents,
     wanted: Wanted,
     readings: Arc<Mutex<BTreeMap<String, Reading>>>,
+    describe: Describe,
     describing: Describing,
+    /// Whether devices are described in threads of their own, as those must be that may not answer. Files that a test has
+    /// made answer, and its time may be simulated, of which threads know nothing.
+    in_threads: bool,
 }
 
 /// Makes the description of a device, in a thread of its own.
@@ -179,18 +193,13 @@ struct Shared {
     udev_running: bool,
 }
 
-/// A device that is handed to other machines.
-struct Export {
-    path: Utf8PathBuf,
-    number: Option<DeviceNumber>,
-    by: String,
-}
-
 impl Scanner {
     /// Looks at `places`, and reads by `read` what is on the devices that are `wanted`.
     #[must_use]
     pub fn new(places: Places, read: ReadContents, wanted: Wanted) -> Self {
         Self {
+            describe: describer(places.clone()),
+            in_threads: places.udev,
             places,
             read,
             wanted,
@@ -212,7 +221,16 @@ impl Scanner {
     /// are gone.
     pub async fn look(&self, before: &Inventory, look: &Look) -> Result<Inventory, Error> {
         let shared = self.shared().await?;
-        let (described, undescribed) = self.describe(&shared).await;
+        let (mut described, missing) = self.describe(&shared).await;
+        let now = Instant::now();
+        let Missing {
+            undescribed,
+            awaited,
+            kept,
+        } = Missing::of(missing, before, now);
+        for (name, device) in &kept {
+            described.insert(name.clone(), as_before(device, &shared));
+        }
         let under: BTreeMap<_, _> = described
             .iter()
             .filter_map(|(name, described)| Some((name.clone(), described.under?)))
@@ -229,8 +247,7 @@ impl Scanner {
         }
 
         self.readings().retain(|name, _| devices.contains_key(name));
-        let now = Instant::now();
-        let until = now + READ_WITHIN;
+        let until = Instant::now() + READ_WITHIN;
         let mut looks: Vec<BoxFuture<'_, (String, Found)>> = Vec::new();
         for device in devices.values() {
             let known = before
@@ -249,12 +266,16 @@ impl Scanner {
             let told = look.everything || differs;
             let stale = told
                 || known.is_none_or(|known| known.pending || !matches!(known.probe, Some(Probe::Read(_))));
-            let asked = known.and_then(|known| known.asked).unwrap_or(now);
+            let asked_before = known.and_then(|known| known.asked);
+            let asked = asked_before.unwrap_or(now);
             let known = known.and_then(|known| known.probe.clone());
+            let is_kept = kept.contains_key(&device.name);
             let udev_running = shared.udev_running;
             looks.push(Box::pin(async move {
                 let (probe, pending, asked) = match known {
                     _ if !wanted => (None, false, None),
+                    // Who does not say who it is would not be read either.
+                    known if is_kept => (known, true, asked_before),
                     Some(probe) if !stale => (Some(probe), false, None),
                     known => match self.read(device, told, until).await {
                         // What was read before the change was told may not show it.
@@ -288,7 +309,11 @@ impl Scanner {
                 found.insert(name.clone(), known);
             }
         }
-        Ok(Inventory { found, undescribed })
+        Ok(Inventory {
+            found,
+            undescribed,
+            awaited,
+        })
     }
 
     /// What came of reading a device, and whether a change was told after the reading began; `None` if it takes longer.
@@ -355,24 +380,14 @@ impl Scanner {
         })
     }
 
-    async fn describe(&self, shared: &Shared) -> (BTreeMap<String, Described>, BTreeMap<String, String>) {
-        let places = self.places.clone();
-        let describe: Describe = Arc::new(move |name| {
-            let Some(mut device) = Sysfs::at(places.sys.clone()).device(name)? else {
-                return Ok(None);
-            };
-            if places.udev {
-                note_udev(&mut device);
-            }
-            let backing = device.backing.as_ref();
-            let under = backing.and_then(|backing| node_number(&places.dev, &backing.file));
-            Ok(Some(Box::new(Described { device, under })))
-        });
-        let (mut described, undescribed) = if self.places.udev {
-            describe_all(&self.describing, &shared.names, &describe).await
+    async fn describe(
+        &self,
+        shared: &Shared,
+    ) -> (BTreeMap<String, Described>, BTreeMap<String, Undescribed>) {
+        let (mut described, undescribed) = if self.in_threads {
+            describe_all(&self.describing, &shared.names, &self.describe).await
         } else {
-            // A test has made these files, and they answer. Its time may be simulated, of which threads know nothing.
-            described_now(&shared.names, &describe)
+            described_now(&shared.names, &self.describe)
         };
         for (name, one) in &mut described {
             one.device.links = shared.links.get(name).cloned().unwrap_or_default();
@@ -381,19 +396,49 @@ impl Scanner {
     }
 }
 
+/// Describes the devices of these places.
+fn describer(places: Places) -> Describe {
+    Arc::new(move |name| {
+        let Some(mut device) = Sysfs::at(places.sys.clone()).device(name)? else {
+            return Ok(None);
+        };
+        if places.udev {
+            note_udev(&mut device);
+        }
+        let backing = device.backing.as_ref();
+        let under = backing.and_then(|backing| node_number(&places.dev, &backing.file));
+        Ok(Some(Box::new(Described { device, under })))
+    })
+}
+
+/// The description that was known of a device, without what is said of all devices in one place: that is known anew.
+fn as_before(known: &Device, shared: &Shared) -> Described {
+    let device = Device {
+        links: shared.links.get(&known.name).cloned().unwrap_or_default(),
+        mounts: Vec::new(),
+        swap: false,
+        exports: Vec::new(),
+        ..known.clone()
+    };
+    Described { device, under: None }
+}
+
 /// Describes the devices with these names; says of the others that are there why they could not be.
 async fn describe_all(
     describing: &Describing,
     names: &[String],
     describe: &Describe,
-) -> (BTreeMap<String, Described>, BTreeMap<String, String>) {
+) -> (BTreeMap<String, Described>, BTreeMap<String, Undescribed>) {
     let until = Instant::now() + DESCRIBE_WITHIN;
     let (mut described, mut undescribed) = (BTreeMap::new(), BTreeMap::new());
     let mut note = |name: String, result: Result<Said, RecvError>| match result {
         Ok(Ok(Some(device))) => drop(described.insert(name, *device)),
         Ok(Ok(None)) => {}
-        Ok(Err(error)) => drop(undescribed.insert(name, crate::causes(&error))),
-        Err(_) => drop(undescribed.insert(name, "the reading was broken off".to_owned())),
+        Ok(Err(error)) => drop(undescribed.insert(name, Undescribed::Failed(crate::causes(&error)))),
+        Err(_) => {
+            let why = "the reading was broken off".to_owned();
+            drop(undescribed.insert(name, Undescribed::Failed(why)));
+        }
     };
     let mut silent = Vec::new();
     let mut late = Vec::new();
@@ -431,10 +476,8 @@ async fn describe_all(
             Err(_) => silent.push(name),
         }
     }
-    for name in silent {
-        let why = "the device does not answer: the kernel waits for what it says of itself";
-        undescribed.insert(name.clone(), why.to_owned());
-    }
+    let silent = silent.into_iter();
+    undescribed.extend(silent.map(|name| (name.clone(), Undescribed::Silent)));
     (described, undescribed)
 }
 
@@ -442,13 +485,16 @@ async fn describe_all(
 fn described_now(
     names: &[String],
     describe: &Describe,
-) -> (BTreeMap<String, Described>, BTreeMap<String, String>) {
+) -> (BTreeMap<String, Described>, BTreeMap<String, Undescribed>) {
     let (mut described, mut undescribed) = (BTreeMap::new(), BTreeMap::new());
     for name in names {
         match describe(name) {
             Ok(Some(device)) => drop(described.insert(name.clone(), *device)),
             Ok(None) => {}
-            Err(error) => drop(undescribed.insert(name.clone(), crate::causes(&error))),
+            Err(error) => {
+                let why = Undescribed::Failed(crate::causes(&error));
+                drop(undescribed.insert(name.clone(), why));
+            }
         }
     }
     (described, undescribed)
@@ -518,38 +564,6 @@ fn note_udev(device: &mut Device) {
         partition.uuid = uuid;
     }
     device.md_uuid = device.md_uuid.take().or(md_uuid);
-}
-
-fn note_exports(exports: &[Export], devices: &mut BTreeMap<String, Device>) {
-    for export in exports {
-        if let Some(device) = device_at(&export.path, export.number, devices) {
-            device.exports.push(export.by.clone());
-        }
-    }
-}
-
-/// A loop device on a device uses it, which the kernel does not tell there. `under` are the numbers of such devices.
-fn note_loops(under: &BTreeMap<String, DeviceNumber>, devices: &mut BTreeMap<String, Device>) {
-    let loops: Vec<_> = devices
-        .values()
-        .filter_map(|device| Some((device.name.clone(), device.backing.as_ref()?.file.clone())))
-        .collect();
-    for (name, file) in loops {
-        if let Some(device) = device_at(&file, under.get(&name).copied(), devices) {
-            device.holders.push(name);
-        }
-    }
-}
-
-/// The device with a number, or that a path leads to.
-fn device_at<'a>(
-    path: &Utf8Path,
-    number: Option<DeviceNumber>,
-    devices: &'a mut BTreeMap<String, Device>,
-) -> Option<&'a mut Device> {
-    devices.values_mut().find(|device| {
-        Some(device.number) == number || device.path == path || device.links.iter().any(|link| link == path)
-    })
 }
 
 /// Whether two descriptions are of one device, as far as the kernel can tell.

@@ -1,6 +1,5 @@
 //! Disks and objects for the tests of this module.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cstor_api::names::phase::{BlockDeviceClaimState, BlockDeviceState};
@@ -157,7 +156,7 @@ pub(crate) fn inventory(found: impl IntoIterator<Item = Found>) -> Inventory {
     let found = found.into_iter().map(|found| (found.device.name.clone(), found));
     Inventory {
         found: found.collect(),
-        undescribed: BTreeMap::new(),
+        ..Inventory::default()
     }
 }
 

@@ -199,7 +199,8 @@ fn is_unsettled(inventory: &Inventory) -> bool {
     let unsettled = |found: &cstor_blockdev::scan::Found| {
         found.settling || found.pending || matches!(found.probe, Some(contents::Probe::NotResponding))
     };
-    !inventory.undescribed.is_empty() || inventory.found.values().any(unsettled)
+    let missing = !inventory.undescribed.is_empty() || !inventory.awaited.is_empty();
+    missing || inventory.found.values().any(unsettled)
 }
 
 async fn next_change(changes: &mut Option<mpsc::Receiver<udev::Change>>) -> udev::Change {

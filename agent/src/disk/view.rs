@@ -1,6 +1,6 @@
 //! What the agent makes of the devices it found: which are disks to be published, and as what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cstor_api::openebs::BlockDevice;
 use cstor_blockdev::filter::{self, Filters};
@@ -74,6 +74,8 @@ pub struct View {
     pub disks: BTreeMap<String, Disk>,
     /// What is there and could not be described, and why.
     pub undescribed: BTreeMap<String, String>,
+    /// What is there and has not said yet what it is. It may soon: nothing is concluded before.
+    pub awaited: BTreeSet<String>,
     /// Everything that is there, for whoever looks for something else than a disk to publish.
     pub devices: BTreeMap<String, Device>,
     /// The kernel's names of the disks that could have an identity. Every object is held against every disk, often.
@@ -151,6 +153,14 @@ impl Catalogue {
             disks,
             by_identity,
             undescribed: inventory.undescribed.clone(),
+            awaited: inventory
+                .awaited
+                .keys()
+                .filter(|name| {
+                    !inventory.found.contains_key(*name) && !inventory.undescribed.contains_key(*name)
+                })
+                .cloned()
+                .collect(),
             devices: devices.clone(),
         }
     }

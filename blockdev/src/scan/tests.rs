@@ -1,3 +1,5 @@
+use camino::Utf8Path;
+
 use super::*;
 use crate::Kind;
 use crate::contents::Contents;
@@ -231,4 +233,59 @@ async fn a_disk_whose_serial_number_cannot_be_read_is_there_and_not_described() 
     assert_eq!(after.undescribed.keys().collect::<Vec<_>>(), ["vdb"]);
     assert_eq!(after.found["vdb"].device.serial.as_deref(), Some("vdb"));
     assert_eq!(after.found["vda"], before.found["vda"]);
+}
+
+/// A busy node is slow to ask, and its disks are well.
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_slow_to_describe_itself_is_as_it_was_until_it_had_its_time() {
+    let (_directory, places) = node(&["vdb".to_owned()]);
+    let read: ReadContents = Arc::new(|_| Box::pin(async { Probe::Read(Contents::default()) }));
+    let answering = Scanner::new(places, read, Arc::new(|_, _| true));
+    let look = async |scanner: &Scanner, before: &Inventory| {
+        let changed = BTreeSet::from(["vdb".to_owned()]);
+        let look = Look {
+            changed,
+            ..Look::default()
+        };
+        scanner.look(before, &look).await.unwrap()
+    };
+    let well = look(&answering, &Inventory::default()).await;
+    assert!(well.awaited.is_empty() && !well.found["vdb"].pending);
+
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let hanging: Describe = Arc::new(move |_| {
+        let _ = held.lock().unwrap().recv();
+        Ok(None)
+    });
+    let silent = Scanner {
+        describe: hanging,
+        in_threads: true,
+        ..answering.clone()
+    };
+    let waiting = look(&silent, &well).await;
+    let (was, is) = (&well.found["vdb"], &waiting.found["vdb"]);
+    assert_eq!((&is.device, &is.probe), (&was.device, &was.probe));
+    assert!(
+        is.pending && is.changed,
+        "what was told of it meanwhile is not known"
+    );
+    assert!(waiting.undescribed.is_empty() && waiting.awaited.contains_key("vdb"));
+    // Of one that was not known before nothing is.
+    let unknown = look(&silent, &Inventory::default()).await;
+    assert!(unknown.found.is_empty() && unknown.undescribed.is_empty());
+    assert!(unknown.awaited.contains_key("vdb"));
+
+    tokio::time::advance(ANSWER_WITHIN).await;
+    let hung = look(&silent, &waiting).await;
+    assert_eq!(hung.found["vdb"].probe, Some(Probe::NotResponding));
+    assert!(hung.undescribed.contains_key("vdb"));
+    let unknown = look(&silent, &unknown).await;
+    assert!(unknown.found.is_empty() && unknown.undescribed.contains_key("vdb"));
+
+    let back = look(&answering, &hung).await;
+    assert!(back.undescribed.is_empty() && back.awaited.is_empty());
+    assert_eq!(back.found["vdb"].probe, was.probe);
+    assert!(!back.found["vdb"].pending);
+    drop(hold);
 }

@@ -101,6 +101,8 @@ pub(super) fn decide(seen: &Observed) -> Decided {
         .filter(|disk| claimed || disk.excluded.is_none())
         .collect();
     let (state, decision) = match found.as_slice() {
+        // It may be one of those that are still being asked. What was said of it stays for the moment.
+        [] if !view.awaited.is_empty() && view.matching(object).is_empty() => return Decided::nothing(),
         [] => absent(&mut status, view),
         // It is being read for the first time. What was said of it stays for the moment.
         [disk] if disk.found.pending && disk.found.probe.is_none() => return Decided::nothing(),

@@ -236,6 +236,24 @@ fn what_may_be_among_the_undescribed_is_unknown_and_never_inactive() {
 }
 
 #[test]
+fn what_may_be_among_those_that_are_being_asked_stays_as_it_was() {
+    let mut inventory = inventory([]);
+    inventory
+        .awaited
+        .insert("vdd".into(), tokio::time::Instant::now());
+    assert_eq!(decide(&looking_at(inventory.clone())), Decided::nothing());
+    // It was given its time.
+    inventory
+        .undescribed
+        .insert("vdd".into(), "it does not answer".into());
+    assert_eq!(told(&decide(&looking_at(inventory))).0, "Unknown");
+    // One that is left out is not looked for.
+    let mut left_out = self::inventory([found(mounted(virtio("vdb", "alpha"), "/boot"), blank())]);
+    left_out.awaited.insert("vdd".into(), tokio::time::Instant::now());
+    assert_eq!(told(&decide(&looking_at(left_out))).0, "Inactive");
+}
+
+#[test]
 fn a_disk_that_does_not_answer_is_unknown_and_told_once() {
     let seen = with([found(virtio("vdb", "alpha"), Probe::NotResponding)]);
     check(
