@@ -409,7 +409,10 @@ async fn a_disk_that_hangs_delays_nobody() {
         newcomer,
         "with udev it is the same disk"
     );
-    let stuck = node.sh("pgrep -c wipefs || true").await.unwrap();
+    let stuck = node
+        .sh("pgrep --exact --list-full wipefs | grep --count --word-regexp \"$(readlink -f /dev/mapper/hangs)\" || true")
+        .await
+        .unwrap();
     assert!(
         stuck.trim().parse::<u32>().unwrap() <= 1,
         "one process waits for it at most: {stuck}"
