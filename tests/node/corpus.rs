@@ -495,7 +495,7 @@ async fn a_dead_disk_costs_one_process_and_delays_nobody() {
     .unwrap();
     let dead = "/dev/mapper/dead";
     let stuck = "pgrep --exact wipefs | wc -l";
-    let answers = inspect(node, &format!("deadline=5 times=10 {dead} {well}"))
+    let answers = inspect(node, &format!("deadline=60 times=10 {dead} {well}"))
         .await
         .unwrap();
     for pair in answers.chunks(2) {
