@@ -236,10 +236,7 @@ pub fn controllers(client: &Client, settings: &Settings, disks: &Disks) -> Contr
         storages: storages.clone(),
         matches: matches.clone(),
         doubles: doubles.clone(),
-        wiper: Wiper {
-            places: settings.places.clone(),
-            node: node.clone(),
-        },
+        wiper: Wiper::new(settings.places.clone(), node),
     };
     let publish = Engine::new(publish, here())
         // Looked at for a wipe alone, which wakes by itself.

@@ -4,11 +4,15 @@
 //! - The name led to another disk in the meantime: the open disk itself is asked who it is, before the first byte.
 //! - Somebody mounts or holds it: it is opened for us alone, which the kernel refuses; nothing is written.
 //! - We die in the middle: some of it is wiped, the request is still there, and it is done again.
+//! - The disk stops answering: whoever asked is told after a minute. The thread that waits for the disk is left behind; it has the
+//!   disk for itself, begins no further write once it was given up, and no second one is made while it is there.
 //! - Something is still found on it afterwards: the disk is not blank, and the next look says what is there.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,6 +22,8 @@ use cstor_blockdev::scan::Places;
 use cstor_blockdev::sysfs::Sysfs;
 use cstor_blockdev::{Device, DeviceNumber, identity};
 use cstor_exec::Program;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::view::Disk;
 
@@ -30,6 +36,9 @@ const AROUND: u64 = 64 << 10;
 
 /// What is written at once.
 const CHUNK: usize = 1 << 20;
+
+/// How long a disk may take to be wiped. A few megabytes are written at a few places.
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// Why a disk was not wiped.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +62,14 @@ pub enum WipeError {
     /// The claim or the request changed in the meantime.
     #[error("the disk was not wiped: {0}")]
     Changed(&'static str),
+    /// It does not answer.
+    #[error(
+        "{path} was not wiped, or not all of it: it does not answer. Check the disk, its cable and its controller"
+    )]
+    NotResponding {
+        /// The disk.
+        path: Utf8PathBuf,
+    },
     /// The disk refused.
     #[error("wipe {path}")]
     Io {
@@ -81,32 +98,50 @@ impl WipeError {
             Self::Held { .. } => reason::HELD,
             Self::Another { .. } => reason::WRONG_IDENTITY,
             Self::Changed(_) => reason::CHANGED,
+            Self::NotResponding { .. } => reason::NOT_RESPONDING,
             Self::Io { .. } | Self::Partitions { .. } => reason::WIPE_FAILED,
         }
     }
 }
 
+/// What came of a wipe.
+type Wiped = Result<(), WipeError>;
+
 /// Wipes disks of this node.
 #[derive(Debug, Clone)]
 pub struct Wiper {
-    /// Where disks are described.
-    pub places: Places,
-    /// The name of the node.
-    pub node: String,
+    places: Places,
+    node: String,
+    /// The wipes that are under way, by the kernel's names.
+    under_way: Arc<Mutex<BTreeMap<String, Weak<()>>>>,
 }
 
 impl Wiper {
+    /// Wipes disks of `node` that are described in `places`.
+    #[must_use]
+    pub fn new(places: Places, node: &str) -> Self {
+        Self {
+            places,
+            node: node.to_owned(),
+            under_way: Arc::default(),
+        }
+    }
+
     /// Wipes `disk` if it is the one that has `identity`.
     pub async fn wipe(&self, disk: &Disk, identity: &str) -> Result<(), WipeError> {
-        let (wiper, wanted, target) = (self.clone(), identity.to_owned(), disk.clone());
-        let wiped = tokio::task::spawn_blocking(move || wiper.wipe_now(&target, &wanted)).await;
         let path = disk.device().path.clone();
-        wiped.unwrap_or_else(|error| {
-            Err(WipeError::Io {
-                path: path.clone(),
-                source: std::io::Error::other(error),
-            })
-        })?;
+        let not_responding = || WipeError::NotResponding { path: path.clone() };
+        let wiped = self.start(disk, identity)?.ok_or_else(not_responding)?;
+        match timeout(WITHIN, wiped).await {
+            Ok(Ok(wiped)) => wiped?,
+            Ok(Err(_gone)) => {
+                return Err(WipeError::Io {
+                    path,
+                    source: std::io::Error::other("the wipe was broken off"),
+                });
+            }
+            Err(_elapsed) => return Err(not_responding()),
+        }
         // Our close has made udevd look; where there is none, we ask the kernel.
         if disk.device().partitions.is_empty() {
             return Ok(());
@@ -124,7 +159,37 @@ impl Wiper {
         Ok(())
     }
 
-    fn wipe_now(&self, disk: &Disk, identity: &str) -> Result<(), WipeError> {
+    /// Begins to wipe a disk; `None` if an earlier wipe of it still waits for it.
+    fn start(&self, disk: &Disk, identity: &str) -> Result<Option<oneshot::Receiver<Wiped>>, WipeError> {
+        let name = &disk.device().name;
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.retain(|_, wipe| wipe.strong_count() > 0);
+        if under_way.contains_key(name) {
+            return Ok(None);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let this = Arc::new(());
+        let noted = Arc::downgrade(&this);
+        let (wiper, wanted, target) = (self.clone(), identity.to_owned(), disk.clone());
+        // Not one of tokio's threads: at its end the runtime waits for those, and this one may never end.
+        std::thread::Builder::new()
+            .name(format!("wipe {name}"))
+            .spawn(move || {
+                let wiped = wiper.wipe_now(&target, &wanted, || !sender.is_closed());
+                // Before the answer: who has it may ask again.
+                drop(this);
+                drop(sender.send(wiped));
+            })
+            .map_err(|source| WipeError::Io {
+                path: disk.device().path.clone(),
+                source,
+            })?;
+        under_way.insert(name.clone(), noted);
+        Ok(Some(receiver))
+    }
+
+    /// Wipes a disk for as long as it `is_wanted`: one that comes back to life must not be written when nobody expects it.
+    fn wipe_now(&self, disk: &Disk, identity: &str, is_wanted: impl Fn() -> bool) -> Wiped {
         let path = &disk.device().path;
         let failed = |source: std::io::Error| WipeError::Io {
             path: path.clone(),
@@ -143,7 +208,7 @@ impl Wiper {
             identity: identity.to_owned(),
         })?;
         for (offset, length) in regions(disk, device.bytes) {
-            zero(&mut file, offset, length).map_err(failed)?;
+            zero(&mut file, offset, length, &is_wanted).map_err(failed)?;
         }
         file.sync_all().map_err(failed)
     }
@@ -219,11 +284,14 @@ fn regions(disk: &Disk, bytes: u64) -> Vec<(u64, u64)> {
         .collect()
 }
 
-fn zero(file: &mut File, offset: u64, length: u64) -> std::io::Result<()> {
+fn zero(file: &mut File, offset: u64, length: u64, is_wanted: impl Fn() -> bool) -> std::io::Result<()> {
     let zeros = vec![0; CHUNK];
     file.seek(SeekFrom::Start(offset))?;
     let mut left = length;
     while left > 0 {
+        if !is_wanted() {
+            return Err(std::io::Error::other("it took too long, and was given up"));
+        }
         let part = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         file.write_all(zeros.get(..part).unwrap_or_default())?;
         left -= part as u64;

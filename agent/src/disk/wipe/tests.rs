@@ -42,13 +42,11 @@ impl Bench {
         device.path = root.join("disk");
         device.bytes = BYTES;
         std::fs::write(&device.path, vec![0xa5; BYTES as usize]).unwrap();
-        let wiper = Wiper {
-            places: Places {
-                sys,
-                ..Places::default()
-            },
-            node: NODE.to_owned(),
+        let places = Places {
+            sys,
+            ..Places::default()
         };
+        let wiper = Wiper::new(places, NODE);
         let disk = only(&view([found(device, probe)])).clone();
         Self { dir, disk, wiper }
     }
@@ -119,6 +117,28 @@ async fn a_disk_that_is_gone_is_an_error() {
     std::fs::remove_file(bench.disk.device().path.as_std_path()).unwrap();
     let error = bench.wiper.wipe(&bench.disk, "alpha").await.unwrap_err();
     assert!(matches!(error, WipeError::Io { .. }), "{error}");
+}
+
+/// The disk hangs when it is asked for its serial number. Time is simulated: the deadline passes at once.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_does_not_answer_is_told_and_left_alone_when_it_is_back() {
+    let bench = Bench::new(blank());
+    let serial = bench.sys("devices/virtio0/block/vdb/serial");
+    std::fs::remove_file(&serial).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &serial, pipe, mode, 0).unwrap();
+    for _ in 0..3 {
+        let error = bench.wiper.wipe(&bench.disk, "alpha").await.unwrap_err();
+        assert_eq!(error.reason(), reason::NOT_RESPONDING, "{error}");
+        let under_way = bench.wiper.under_way.lock().unwrap();
+        assert_eq!(under_way.len(), 1, "one thread waits for it");
+    }
+    std::fs::write(&serial, "alpha").unwrap();
+    while bench.wiper.under_way.lock().unwrap()["vdb"].strong_count() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    bench.assert_untouched();
 }
 
 #[test]
