@@ -110,7 +110,7 @@ fn refusal(seen: &Observed, disk: &Disk, owned: &Ownership, wanted: &str) -> Opt
             .iter()
             .find(|finding| IN_USE.contains(&finding.reason))
             .map(|finding| (finding.reason, finding.message.clone()))
-            .or_else(|| our_pool_on_a_partition(seen, disk)),
+            .or_else(|| our_pool(seen, disk)),
     };
     if let Some((why, what)) = use_of_it {
         return Some((why, format!("The disk was not wiped: {what}. {again}")));
@@ -147,9 +147,11 @@ fn claimed(seen: &Observed, disk: &Disk) -> Option<String> {
     own.chain(others).find_map(|object| object.metadata.name.clone())
 }
 
-/// A partition of the disk that is in a pool of ours.
-fn our_pool_on_a_partition(seen: &Observed, disk: &Disk) -> Option<(&'static str, String)> {
-    disk.partitions.iter().find_map(|found| {
+/// A label of a pool of ours on the disk, on a part of it or on the disk it is a part of, whatever is found beside it: what a
+/// person takes for a leftover may be the pool's.
+fn our_pool(seen: &Observed, disk: &Disk) -> Option<(&'static str, String)> {
+    let around = [&disk.found, &whole(seen, disk).found];
+    around.into_iter().chain(&disk.partitions).find_map(|found| {
         let probe = found.probe.as_ref()?;
         let subject = Subject {
             examined: Examined {

@@ -1,5 +1,6 @@
 //! Requests to wipe.
 
+use cstor_blockdev::contents::Contents;
 use cstor_blockdev::device::Partition;
 use cstor_blockdev::{Device, DeviceNumber, Kind};
 
@@ -219,6 +220,43 @@ fn a_claim_on_a_partition_or_a_pool_of_ours_there_keeps_the_whole_disk() {
         told(&decided).1.contains(&"Wiped=False/InOurPool".to_owned()),
         "{decided:?}"
     );
+}
+
+/// Somebody has made a file system on a disk of a pool, or there was one before and ZFS did not reach it.
+#[test]
+fn a_label_of_our_pool_beside_a_leftover_keeps_the_disk_from_being_wiped() {
+    let ours = in_our_pool();
+    let Some(Probe::Read(mut contents)) = ours.view.as_ref().unwrap().disks["vdb"].found.probe.clone() else {
+        panic!("the disk was read");
+    };
+    let Probe::Read(leftover) = holds("ext4") else {
+        panic!("so was this");
+    };
+    contents.signatures = leftover.signatures;
+    let label = contents.zfs.clone().unwrap();
+    let other = Label {
+        pool_guid: Some(7),
+        txg: 10,
+        ..label.clone()
+    };
+    let under_another = Contents {
+        zfs: Some(other),
+        zfs_others: vec![label],
+        ..contents.clone()
+    };
+    for contents in [contents, under_another] {
+        let mut seen = asked(
+            with([found(virtio("vdb", "alpha"), Probe::Read(contents))]),
+            "alpha",
+        );
+        seen.records = ours.records.clone();
+        let decided = decide(&seen);
+        assert!(
+            told(&decided).1.contains(&"Wiped=False/InOurPool".to_owned()),
+            "{decided:?}"
+        );
+        assert!(!steps(&decided).contains(&"wipe"), "{decided:?}");
+    }
 }
 
 #[test]
