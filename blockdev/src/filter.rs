@@ -187,8 +187,11 @@ impl Filters {
     }
 }
 
-/// The devices of these names and all that they are built on, down to the disks.
-fn beneath<'a>(names: impl Iterator<Item = &'a str>, all: &'a BTreeMap<String, Device>) -> BTreeSet<&'a str> {
+/// The names of these devices and of all that they are built on, down to the disks.
+pub fn beneath<'a>(
+    names: impl Iterator<Item = &'a str>,
+    all: &'a BTreeMap<String, Device>,
+) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut left: Vec<&str> = names.collect();
     while let Some(name) = left.pop() {

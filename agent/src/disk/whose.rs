@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use cstor_api::names::reason;
 use cstor_api::openebs::Attachment;
 use cstor_blockdev::contents::Probe;
+use cstor_blockdev::filter;
 use cstor_blockdev::ownership::{Examined, Ownership, Records, Subject, ownership};
 use cstor_blockdev::scan::Found;
 
@@ -95,12 +96,36 @@ impl Judge<'_> {
                 false => Brought::ForOthers(format!("PersistentVolume {name} of {}", attachment.driver)),
             }
         };
+        let brought = |bound: &Bound| match bound {
+            Bound::Certain(attachment) | Bound::Settling(attachment) => whom(attachment),
+            Bound::Doubtful { message, .. } => Brought::ForOthers(message.clone()),
+        };
         match self.matched.of(self.view.whole(disk).device()) {
             None => Brought::Unknown,
-            Some(None) => Brought::ForUs,
-            Some(Some(Bound::Certain(attachment) | Bound::Settling(attachment))) => whom(attachment),
-            Some(Some(Bound::Doubtful { message, .. })) => Brought::ForOthers(message.clone()),
+            Some(Some(bound)) => brought(bound),
+            Some(None) => self.beneath(disk, brought),
         }
+    }
+
+    /// Whom the disks were brought for that a volume, a mapping or an array is made of: it is theirs as well.
+    fn beneath(&self, disk: &Disk, brought: impl Fn(&Bound) -> Brought) -> Brought {
+        let devices = &self.view.devices;
+        let names = filter::beneath(std::iter::once(disk.device().name.as_str()), devices);
+        let mut all = Brought::ForUs;
+        for name in names {
+            match devices.get(name).map(|device| self.matched.of(device)) {
+                Some(Some(None)) => {}
+                Some(Some(Some(bound))) => {
+                    let one = brought(bound);
+                    if matches!(one, Brought::ForOthers(_)) {
+                        return one;
+                    }
+                }
+                // What is under it is not known, so neither is whom it was brought for.
+                None | Some(None) => all = Brought::Unknown,
+            }
+        }
+        all
     }
 }
 

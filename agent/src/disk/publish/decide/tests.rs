@@ -597,4 +597,5 @@ fn an_object_that_is_being_deleted_is_let_go() {
     assert!(decided.steps.is_empty() && decided.report.status.is_none());
 }
 
+mod beneath;
 mod wipe;
