@@ -56,6 +56,20 @@ impl Disk {
         self.excluded.is_none() && !self.found.settling
     }
 
+    /// The names its object may have, the likeliest first: ours, those it got if it was made when the device answered one
+    /// question less or by an older rule, those that NDM gives.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names = vec![self.object_name.clone()];
+        let older = self.candidates.iter().map(Identity::object_name);
+        for name in older.chain(self.ndm_names.iter().cloned()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Whether `object` is about this device.
     #[must_use]
     pub fn is(&self, object: &BlockDevice) -> bool {

@@ -93,15 +93,18 @@ fn seen_for(view: Option<&View>) -> BTreeMap<String, std::time::Duration> {
         .collect()
 }
 
-/// The object of a disk that has none on this node: under our name for it, or under one that NDM gives.
+/// The object of a disk that has none on this node, under any name that it may have.
 async fn look_up(announce: &Announce, disk: &Disk) -> Result<Known, AnnounceError> {
     let objects: Api<BlockDevice> = Api::namespaced(announce.client.clone(), &announce.namespace);
-    for name in std::iter::once(&disk.object_name).chain(&disk.ndm_names) {
-        let object = objects.get_opt(name).await.map_err(|source| AnnounceError::Api {
-            doing: "read",
-            name: name.clone(),
-            source: Box::new(source),
-        })?;
+    for name in disk.names() {
+        let object = objects
+            .get_opt(&name)
+            .await
+            .map_err(|source| AnnounceError::Api {
+                doing: "read",
+                name: name.clone(),
+                source: Box::new(source),
+            })?;
         if let Some(object) = object {
             if is_of_another_host(announce, disk, &object) {
                 continue;
@@ -109,7 +112,7 @@ async fn look_up(announce: &Announce, disk: &Disk) -> Result<Known, AnnounceErro
             if disk.is(&object) {
                 return Ok(Known::Object(Box::new(object)));
             }
-            if *name == disk.object_name {
+            if name == disk.object_name {
                 // Its name says it is this disk's, and its contents deny it: somebody has changed it.
                 return Ok(Known::Disputed(object.metadata.name.unwrap_or_default()));
             }

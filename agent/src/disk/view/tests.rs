@@ -1,6 +1,6 @@
 use super::*;
 use crate::disk::fixtures::{
-    blank, catalogue, found, inventory, mounted, object, only, partition, view, virtio,
+    blank, catalogue, found, inventory, mounted, object, only, partition, scsi, view, virtio,
 };
 
 #[test]
@@ -27,6 +27,25 @@ fn a_disk_is_its_object_by_identity_and_not_by_name_or_path() {
     let mut odd = alpha.clone();
     odd.spec.identity = beta.spec.identity.clone();
     assert_eq!(names(&odd), ["vdb"]);
+}
+
+/// The disk answered one question less when its object was made, on another node: it must not get a second one.
+#[test]
+fn the_object_of_a_disk_is_looked_for_under_all_its_identities() {
+    let complete = view([found(scsi(), blank())]);
+    let mut device = scsi();
+    device.wwid = None;
+    device.scsi.as_mut().unwrap().page83.clear();
+    let before = view([found(device, blank())]);
+    let (old, new) = (only(&before), only(&complete));
+    assert_ne!(old.object_name, new.object_name);
+    let names = new.names();
+    assert_eq!(names.first(), Some(&new.object_name));
+    assert!(names.contains(&old.object_name), "{names:?}");
+    assert!(new.ndm_names.iter().all(|name| names.contains(name)));
+    assert!(new.is(&object(old)), "and is taken for it");
+    let different: BTreeSet<_> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "each is asked for once");
 }
 
 #[test]
