@@ -257,10 +257,17 @@ fn quarantined(status: &mut Status<'_>, found: &[&Disk], others: &[String]) -> (
         .map(|disk| format!("{} of {}", disk.device().path, seen.node));
     let there = others.iter().map(|node| format!("a disk of {node}"));
     let all: Vec<_> = here.chain(there).collect();
-    let message = format!(
+    let mut message = format!(
         "{} have one identity, so none of them is used: give each its own serial number, or detach all but one.",
         all.join(" and ")
     );
+    for node in others {
+        // Its agent takes the label off, unless the node is no more.
+        message += &format!(
+            " If {node} is gone for good, remove the label {}{node}.",
+            label::ALSO_ON_PREFIX
+        );
+    }
     let mut decision = Decided::nothing();
     if !status.says(condition::QUARANTINED, reason::DUPLICATE_IDENTITY) {
         let event = Event::warning(event::DEVICE_QUARANTINED, message.clone()).action("Publish");

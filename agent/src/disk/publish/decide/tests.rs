@@ -414,7 +414,10 @@ fn a_disk_that_another_node_has_too_is_quarantined() {
     seen.object = labelled(seen.object, &label::also_on("node-2"), "");
     let decided = decide(&seen);
     assert_eq!(told(&decided).0, "Unknown");
-    assert!(decided.report.events[0].note.contains("a disk of node-2"));
+    let note = &decided.report.events[0].note;
+    assert!(note.contains("a disk of node-2"), "{note}");
+    let advice = "If node-2 is gone for good, remove the label also-on.cstor.openebs.io/node-2.";
+    assert!(note.ends_with(advice), "{note}");
     // Our own label is left from before we had the object: it is no other node.
     let mut seen = self::seen();
     seen.object = labelled(seen.object, &label::also_on(NODE), "");
