@@ -45,7 +45,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 pub enum WipeError {
     /// Somebody has it.
     #[error(
-        "{path} was not wiped: somebody has it open or mounted. Find out who by `lsof {path}` and `lsblk {path}` on the node"
+        "{path} was not wiped: somebody has it open or mounted. Find out who by `lsof {path}`, `lsblk {path}` and `zpool status` on the node"
     )]
     Held {
         /// The disk.

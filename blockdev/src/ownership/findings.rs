@@ -305,7 +305,7 @@ fn of_signature(device: &Device, signature: &Signature, count: usize) -> Finding
         (_, Some("filesystem")) => reason::FILE_SYSTEM,
         _ => reason::SIGNATURE,
     };
-    let mut message = format!("{kind} at byte {} of {path}", signature.offset);
+    let mut message = format!("{path} carries {kind} at byte {}", signature.offset);
     if count > 1 {
         message += &format!(" and at {} more", count - 1);
     }

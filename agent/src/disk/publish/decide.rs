@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cstor_api::names::phase::{BlockDeviceClaimState, BlockDeviceState};
-use cstor_api::names::{condition, event, label, reason};
+use cstor_api::names::{annotation, condition, event, label, reason};
 use cstor_api::openebs::{Attachment, BlockDevice, BlockDeviceStatus};
 use cstor_api::{Condition, ConditionStatus, set_condition};
+use cstor_blockdev::Kind;
 use cstor_blockdev::contents::Probe;
-use cstor_blockdev::ownership::{Ownership, Records};
+use cstor_blockdev::ownership::{Finding, Ownership, Records};
 use cstor_reconcile::{Decision, Event, Failure};
 use jiff::Timestamp;
+use kube::api::ObjectMeta;
 
 use super::{Description, PublishStep};
 use crate::disk::is_left_alone;
@@ -378,7 +380,7 @@ fn present(status: &mut Status<'_>, view: &View, disk: &Disk) -> (BlockDeviceSta
     if as_before && status.has(condition::BLANK) && !grace.is_zero() {
         decision = decision.again(grace);
     } else {
-        say_whose(status, &owned);
+        say_whose(status, disk, &owned);
     }
     let decision = wipe::wipe(status, disk, &owned, decision);
     (BlockDeviceState::Active, decision)
@@ -432,7 +434,7 @@ fn attachment(status: &mut Status<'_>, disk: &Disk) -> Option<Attachment> {
     }
 }
 
-fn say_whose(status: &mut Status<'_>, owned: &Ownership) {
+fn say_whose(status: &mut Status<'_>, disk: &Disk, owned: &Ownership) {
     match owned {
         Ownership::Blank => status.say(
             condition::BLANK,
@@ -456,8 +458,7 @@ fn say_whose(status: &mut Status<'_>, owned: &Ownership) {
             let first = findings
                 .first()
                 .map_or(reason::SIGNATURE, |finding| finding.reason);
-            let all: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
-            let message = format!("The disk is in use: {}.", all.join("; "));
+            let message = told_of(status.seen, disk, findings);
             status.say(condition::BLANK, ConditionStatus::False, first, message);
         }
         Ownership::Unknown { reason, message } => {
@@ -468,6 +469,42 @@ fn say_whose(status: &mut Status<'_>, owned: &Ownership) {
                 message.clone(),
             );
         }
+    }
+}
+
+/// What was found on a disk that is not ours, and what a person can do about it.
+fn told_of(seen: &Observed, disk: &Disk, findings: &[Finding]) -> String {
+    let all: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
+    let all = all.join("; ");
+    let any = |wanted: &[&str]| findings.iter().any(|finding| wanted.contains(&finding.reason));
+    if any(&wipe::IN_USE) {
+        return format!("The disk is in use: {all}.");
+    }
+    if any(&[reason::UNSUITABLE]) {
+        return format!("The disk is not suitable: {all}.");
+    }
+    let message = format!("The disk is not blank: {all}.");
+    // Wiping a partition does not make it one of another type.
+    let is_partition = disk.device().kind == Kind::Partition;
+    let helps = |finding: &Finding| !is_partition || finding.reason != reason::PARTITIONED;
+    let object = &seen.object;
+    let free = object.spec.claim_ref.is_none() && findings.iter().all(helps);
+    match (&object.spec.identity, &object.metadata) {
+        (
+            Some(identity),
+            ObjectMeta {
+                name: Some(name),
+                namespace,
+                ..
+            },
+        ) if free => format!(
+            "{message} Nobody uses it now. If nobody needs what is on it, have it wiped: kubectl annotate bd -n {} {name} \
+             {}='{}'",
+            namespace.as_deref().unwrap_or_default(),
+            annotation::WIPE,
+            identity.value
+        ),
+        _ => message,
     }
 }
 

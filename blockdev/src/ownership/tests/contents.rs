@@ -49,7 +49,7 @@ fn what_is_on_it_is_named_with_its_place() {
             case.contents().signatures = vec![first, signature(kind, usage), signature(kind, usage)];
         });
         let message =
-            format!("{kind} at byte 1080 of /dev/sdb and at 2 more, labelled \"a \\\"b\\\"\", UUID 1-2");
+            format!("/dev/sdb carries {kind} at byte 1080 and at 2 more, labelled \"a \\\"b\\\"\", UUID 1-2");
         let findings = vec![Finding {
             reason: expected,
             message,

@@ -4,8 +4,6 @@ use cstor_blockdev::scan::{Found, Inventory};
 use cstor_reconcile::{Class, Step as _};
 use cstor_zfs::Label;
 
-use cstor_api::names::annotation;
-
 use super::*;
 use crate::disk::fixtures::{
     GIB, NODE, annotated, blank, catalogue, claimed, found, holds, inventory, labelled, mounted, now, object,
@@ -601,4 +599,5 @@ fn an_object_that_is_being_deleted_is_let_go() {
 }
 
 mod beneath;
+mod told;
 mod wipe;

@@ -6,7 +6,7 @@ use cstor_api::ConditionStatus;
 use cstor_api::names::phase::BlockDeviceClaimState;
 use cstor_api::names::{annotation, condition, event, reason};
 use cstor_api::openebs::BlockDevice;
-use cstor_blockdev::ownership::{Examined, Ownership, Subject};
+use cstor_blockdev::ownership::{Examined, Finding, Ownership, Subject};
 use cstor_reconcile::Event;
 
 use super::{Decided, Observed, Status, whole};
@@ -14,14 +14,14 @@ use crate::disk::publish::PublishStep;
 use crate::disk::view::Disk;
 use crate::disk::whose::is_being_read;
 
-/// What is found that a wipe must not touch: somebody uses the disk now.
-const IN_USE: [&str; 6] = [
+/// What is found where somebody uses the disk now, which a wipe must not touch.
+pub(super) const IN_USE: [&str; 6] = [
     reason::MOUNTED,
     reason::SWAP,
     reason::HELD,
     reason::EXPORTED,
     reason::FOREIGN_ATTACHMENT,
-    reason::UNSUITABLE,
+    reason::IN_OUR_POOL,
 ];
 
 /// How soon a request to wipe is looked at again that cannot be answered yet.
@@ -106,11 +106,12 @@ fn refusal(seen: &Observed, disk: &Disk, owned: &Ownership, wanted: &str) -> Opt
             format!("it belongs to pool {}", ours.pool_name),
         )),
         Ownership::Unknown { reason, message } => Some((*reason, message.trim_end_matches('.').to_owned())),
-        Ownership::Theirs(findings) => findings
-            .iter()
-            .find(|finding| IN_USE.contains(&finding.reason))
-            .map(|finding| (finding.reason, finding.message.clone()))
-            .or_else(|| our_pool(seen, disk)),
+        Ownership::Theirs(findings) => our_pool(seen, disk).or_else(|| {
+            let refused =
+                |finding: &&Finding| IN_USE.contains(&finding.reason) || finding.reason == reason::UNSUITABLE;
+            let finding = findings.iter().find(refused)?;
+            Some((finding.reason, finding.message.clone()))
+        }),
     };
     if let Some((why, what)) = use_of_it {
         return Some((why, format!("The disk was not wiped: {what}. {again}")));
