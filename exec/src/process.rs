@@ -43,6 +43,8 @@ fn parse(stat: &str) -> Option<u64> {
 mod tests {
     use std::time::Duration;
 
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
     use crate::Program;
 
@@ -59,13 +61,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_is_there_until_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let log = tempfile::tempfile().unwrap();
-        let sleep = Program::find("sleep").unwrap().call().arg("0.3");
-        let mut daemon = sleep.start_daemon(&log).unwrap();
+        let reader = Program::find("cat").unwrap().call().arg(pipe.to_str().unwrap());
+        let mut daemon = reader.start_daemon(&log).unwrap();
+        // Opened when both ends are. It reads until ours is closed, and ends then.
+        let writer = std::fs::File::options().write(true).open(&pipe).unwrap();
         let process = Process::of(daemon.pid().unwrap()).unwrap();
         assert!(process.is_there());
-        tokio::time::sleep(Duration::from_millis(600)).await;
-        assert!(!process.is_there(), "ended, although nobody waited for it");
+        drop(writer);
+        let gone = async {
+            while process.is_there() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let gone = tokio::time::timeout(Duration::from_secs(60), gone).await;
+        assert!(gone.is_ok(), "ended, although nobody waited for it");
         daemon.wait().await.unwrap();
         assert!(!process.is_there());
         let another = Process {

@@ -83,9 +83,9 @@ impl Shelf {
         }
     }
 
-    async fn look(&self) -> (Vec<String>, Vec<String>, Duration) {
+    fn describe(&self) -> Describe {
         let (asked, hung) = (self.asked.clone(), self.hung.clone());
-        let describe: Describe = Arc::new(move |name| {
+        Arc::new(move |name| {
             *asked.lock().unwrap().entry(name.to_owned()).or_default() += 1;
             while hung.read().unwrap().contains(name) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -96,14 +96,12 @@ impl Shelf {
             };
             let device = Device::new(name, number, Kind::Disk, 1 << 30);
             Ok(Some(Box::new(Described { device, under: None })))
-        });
-        let began = Instant::now();
-        let (described, undescribed) = describe_all(&self.describing, &self.names, &describe).await;
-        (
-            described.into_keys().collect(),
-            undescribed.into_keys().collect(),
-            began.elapsed(),
-        )
+        })
+    }
+
+    async fn look(&self) -> (Vec<String>, Vec<String>) {
+        let (described, undescribed) = describe_all(&self.describing, &self.names, &self.describe()).await;
+        (described.into_keys().collect(), undescribed.into_keys().collect())
     }
 
     fn asked(&self, name: &str) -> usize {
@@ -115,19 +113,21 @@ impl Shelf {
 async fn a_device_that_does_not_answer_is_asked_once_and_delays_one_look() {
     let shelf = Shelf::new(1, 3);
     let alive = ["live0", "live1", "live2"].map(str::to_owned);
-    let (described, undescribed, took) = shelf.look().await;
+    let began = Instant::now();
+    let (described, undescribed) = shelf.look().await;
     assert_eq!(
         (&described[..], &undescribed[..]),
         (&alive[..], &["dead0".to_owned()][..])
     );
-    assert!(took >= DESCRIBE_WITHIN && took < DESCRIBE_WITHIN * 2, "{took:?}");
+    assert!(began.elapsed() >= DESCRIBE_WITHIN, "it was waited for");
     for _ in 0..5 {
-        let (described, undescribed, took) = shelf.look().await;
+        let again = start(&shelf.describing, "dead0", &shelf.describe()).unwrap();
+        assert!(again.is_none(), "there is nothing that a look could wait for");
+        let (described, undescribed) = shelf.look().await;
         assert_eq!(
             (&described[..], &undescribed[..]),
             (&alive[..], &["dead0".to_owned()][..])
         );
-        assert!(took < DESCRIBE_WITHIN / 2, "{took:?}");
     }
     assert_eq!((shelf.asked("dead0"), shelf.asked("live0")), (1, 6));
 
@@ -136,7 +136,7 @@ async fn a_device_that_does_not_answer_is_asked_once_and_delays_one_look() {
     while shelf.describing.lock().unwrap()["dead0"].strong_count() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let (described, undescribed, _) = shelf.look().await;
+    let (described, undescribed) = shelf.look().await;
     assert_eq!((described.len(), undescribed.len()), (4, 0));
     assert_eq!(shelf.asked("dead0"), 2);
 }
@@ -147,6 +147,10 @@ async fn a_look_that_is_broken_off_leaves_no_second_request() {
     for _ in 0..3 {
         let _ = timeout(Duration::from_millis(100), shelf.look()).await;
     }
+    // Whoever asks does so in a thread, which may take its time to begin.
+    while shelf.asked("dead0") == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert_eq!(shelf.asked("dead0"), 1);
     shelf.hung.write().unwrap().clear();
 }
@@ -154,9 +158,8 @@ async fn a_look_that_is_broken_off_leaves_no_second_request() {
 #[tokio::test]
 async fn a_shelf_of_dead_devices_hides_none_of_the_others() {
     let shelf = Shelf::new(AT_ONCE * 3, 10);
-    let (described, undescribed, took) = shelf.look().await;
+    let (described, undescribed) = shelf.look().await;
     assert_eq!((described.len(), undescribed.len()), (10, AT_ONCE * 3));
-    assert!(took < DESCRIBE_WITHIN * 2, "{took:?}");
     shelf.hung.write().unwrap().clear();
 }
 
@@ -189,7 +192,7 @@ fn node(disks: &[String]) -> (tempfile::TempDir, Places) {
     (directory, places)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_shelf_of_disks_that_cannot_be_read_costs_one_wait() {
     let names: Vec<_> = (0..64).map(|number| format!("dead{number}")).collect();
     let (_directory, places) = node(&[names, vec!["live".to_owned()]].concat());
@@ -210,7 +213,7 @@ async fn a_shelf_of_disks_that_cannot_be_read_costs_one_wait() {
         .unwrap()
         .found;
     let took = began.elapsed();
-    assert!(took >= READ_WITHIN && took < READ_WITHIN * 3 / 2, "{took:?}");
+    assert!(took >= READ_WITHIN && took < READ_WITHIN * 2, "{took:?}");
     assert_eq!(found.values().filter(|found| found.pending).count(), 64);
     assert_eq!(found["live"].probe, Some(Probe::Read(Contents::default())));
 }
