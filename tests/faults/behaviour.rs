@@ -510,9 +510,11 @@ async fn a_conflict_is_no_failure() {
 #[tokio::test(start_paused = true)]
 async fn at_the_end_the_running_step_may_finish_and_no_other_begins() {
     let bench = Bench::new();
-    bench.make("a", Behaviour::Three(seconds(5))).await;
+    bench.make("a", Behaviour::Held).await;
     let running = Running::start(&bench);
     until("the first step runs", || bench.probe.acts("a").len() == 1).await;
+    running.stop.cancel();
+    bench.probe.let_go();
     running.stop().await;
     assert_eq!((bench.probe.acts("a").len(), bench.probe.done("a")), (1, 1));
 

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::volumes::{VolumeSet, VolumeSetSpec};
@@ -36,6 +37,8 @@ pub enum Behaviour {
     Takes(Duration),
     /// Three steps, each of which takes this long.
     Three(Duration),
+    /// Three steps, each of which ends when it is let go.
+    Held,
     /// Its step panics.
     StepPanics,
     DecidePanics,
@@ -57,6 +60,7 @@ struct State {
     looks: BTreeMap<String, Vec<Instant>>,
     acts: BTreeMap<String, Vec<Instant>>,
     done: BTreeMap<String, u32>,
+    held: Arc<Notify>,
 }
 
 #[derive(Clone, Default)]
@@ -81,6 +85,11 @@ impl Probe {
             .get(name)
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// Lets one step go that is held.
+    pub fn let_go(&self) {
+        self.0.lock().unwrap().held.notify_one();
     }
 
     /// How many steps of the object ended well.
@@ -173,8 +182,10 @@ impl Controller for Probe {
             Behaviour::Again(wait) => decision.status(status).again(*wait),
             Behaviour::NoProgress => decision.status(status).step(Work),
             Behaviour::Idle => decision.status(status),
-            Behaviour::Three(_) if seen.done < 3 => decision.status(status).steps([Work, Work, Work]),
-            Behaviour::Three(_) => decision.status(status),
+            Behaviour::Three(_) | Behaviour::Held if seen.done < 3 => {
+                decision.status(status).steps([Work, Work, Work])
+            }
+            Behaviour::Three(_) | Behaviour::Held => decision.status(status),
             _ if seen.done == 0 => decision.status(status).step(Work),
             _ => decision.status(status),
         }
@@ -182,12 +193,13 @@ impl Controller for Probe {
 
     async fn act(&self, ctx: &Context, _: Work) -> Result<Outcome, ProbeError> {
         let name = ctx.key().name.clone();
-        let (behaviour, tries) = {
+        let (behaviour, tries, held) = {
             let mut state = self.0.lock().unwrap();
             let acts = state.acts.entry(name.clone()).or_default();
             acts.push(Instant::now());
             let tries = acts.len();
-            (state.behaviours.get(&name).cloned().unwrap_or_default(), tries)
+            let behaviour = state.behaviours.get(&name).cloned().unwrap_or_default();
+            (behaviour, tries, Arc::clone(&state.held))
         };
         match behaviour {
             Behaviour::Fails(times) if tries <= usize::try_from(times).unwrap() => {
@@ -195,6 +207,7 @@ impl Controller for Probe {
             }
             Behaviour::FailsForGood => return Err(ProbeError::NeedsPerson),
             Behaviour::Takes(time) | Behaviour::Three(time) => tokio::time::sleep(time).await,
+            Behaviour::Held => held.notified().await,
             Behaviour::StepPanics => panic!("on purpose"),
             Behaviour::NoProgress => return Ok(Outcome::unchanged()),
             _ => {}

@@ -316,7 +316,7 @@ async fn an_event_is_posted_once_and_counted_when_it_comes_back() {
 async fn at_the_end_the_running_step_may_finish_and_no_other_begins() {
     let _others = ALONE.read().await;
     let (cluster, probe) = (Cluster::new().await, Probe::default());
-    probe.set("a", Behaviour::Three(Duration::from_millis(500)));
+    probe.set("a", Behaviour::Held);
     cluster
         .sets()
         .create(&PostParams::default(), &set("a", &[]))
@@ -327,6 +327,8 @@ async fn at_the_end_the_running_step_may_finish_and_no_other_begins() {
         (!probe.acts("a").is_empty()).then_some(())
     })
     .await;
+    running.stop.cancel();
+    probe.let_go();
     running.stop().await;
     assert_eq!((probe.acts("a").len(), probe.done("a")), (1, 1));
 }
