@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
-use crate::published::{Objects, says, state};
+use crate::published::{Objects, is_told_whether_claimed, says, state};
 
 const NAMESPACE: &str = "openebs";
 
@@ -127,7 +127,7 @@ async fn say(installation: &Installation, kind: &str, name: &str, status: &Value
     installation.kubectl(patch).await.unwrap();
 }
 
-/// Whether the agent has said all it has to say.
+/// Whether agent and controller have said all they have to say.
 fn is_settled(object: &BlockDevice) -> bool {
     let looked_at = object
         .status
@@ -136,6 +136,7 @@ fn is_settled(object: &BlockDevice) -> bool {
     says(object, condition::PRESENT, reason::FOUND)
         && object.spec.identity.is_some()
         && looked_at == object.metadata.generation
+        && is_told_whether_claimed(object)
 }
 
 #[tokio::test]

@@ -59,13 +59,15 @@ impl Objects {
         let name = self
             .named(|object| serial_of(object) == Some(serial), serial)
             .await;
-        // With the last write done: what is said is about what is there.
+        // With the last write done, the agent's and the controller's: what is said is about what is there.
         self.until(&name, "blank", |object| {
             let looked_at = object
                 .status
                 .as_ref()
                 .and_then(|status| status.observed_generation);
-            says(object, condition::BLANK, reason::NOTHING_FOUND) && looked_at == object.metadata.generation
+            says(object, condition::BLANK, reason::NOTHING_FOUND)
+                && looked_at == object.metadata.generation
+                && is_told_whether_claimed(object)
         })
         .await;
         name
@@ -130,6 +132,12 @@ pub(crate) fn says(object: &BlockDevice, kind: &str, why: &str) -> bool {
 /// Whether the request to wipe was answered so, and is gone.
 fn refused(why: &'static str) -> impl Fn(&BlockDevice) -> bool {
     move |object| says(object, condition::WIPED, why) && !object.annotations().contains_key(annotation::WIPE)
+}
+
+/// Whether the controller has said if the disk is claimed. It does so on its own, some time after the agent's last word.
+pub(crate) fn is_told_whether_claimed(object: &BlockDevice) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| status.claim_state.is_some())
 }
 
 pub(crate) fn state(object: &BlockDevice) -> Option<BlockDeviceState> {
@@ -365,6 +373,7 @@ async fn a_disk_that_hangs_delays_nobody() {
     )
     .await
     .unwrap();
+    installation.start_controller().await.unwrap();
     installation.start_agent(node, &setup).await.unwrap();
     installation.await_agent(node).await.unwrap();
     let beside = objects.blank("beside").await;
