@@ -56,7 +56,7 @@ async fn an_interrupted_build_leaves_nothing_behind() {
     let door = Door::new("b");
     let cache = door.place.path().with_extension("c");
     for signal in ["INT", "KILL"] {
-        let mut running = door.start_with(&["up"], "CSTOR_CACHE", cache.as_str());
+        let mut running = door.start_with(&["up", "--nodes=1"], "CSTOR_CACHE", cache.as_str());
         let pid = running.pid().unwrap().to_string();
         // The sign that it is at it.
         let began = Instant::now();

@@ -13,7 +13,7 @@ async fn a_port_that_is_taken() {
     let door = Door::new("port");
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = format!("--api-port={}", taken.local_addr().unwrap().port());
-    let error = door.refused(door.call(&["up", &port])).await;
+    let error = door.refused(door.call(&["up", "--nodes=1", &port])).await;
     assert_one_sentence(&error, "choose another by --api-port");
     assert_eq!(door.left(), [] as [&str; 0]);
 }

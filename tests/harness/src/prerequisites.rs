@@ -143,7 +143,7 @@ fn judge(facts: &Facts, wanted: Wanted) -> Result<()> {
     let needed = MEMORY_FOR_THE_REST + MEMORY_PER_NODE * u64::from(wanted.nodes);
     if facts.memory < needed {
         bail!(
-            "{} nodes need {} MiB of memory and {} MiB are available: ask for fewer by --nodes, or end something else",
+            "{} nodes need {} MiB of memory and {} MiB are available: end something else, or ask for fewer nodes where the command has --nodes",
             wanted.nodes,
             needed >> 20,
             facts.memory >> 20,
@@ -344,7 +344,7 @@ mod tests {
                 memory: 2 << 30,
                 ..facts()
             })
-            .contains("ask for fewer by --nodes")
+            .contains("end something else, or ask for fewer nodes")
         );
         assert!(
             sentence(&Facts {
