@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cstor_exec::{Daemon, Error, Invocation, Output, Program};
-use cstor_harness::boxes::BoxDir;
+use cstor_harness::boxes::{BoxDir, abandoned};
+use cstor_harness::cache::Cache;
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(15 * 60);
 
@@ -105,20 +106,18 @@ pub fn workers_on(directory: &Utf8Path) -> Vec<String> {
         .collect()
 }
 
-/// Directories in which a build or a first boot was at work, and which nobody is at work in any more.
+/// Directories in which a build or a first boot was at work, and which nobody is at work in any more. The cache is shared: another
+/// checkout may be at work in some.
 fn abandoned_boxes(place: &Utf8Path) -> Vec<String> {
     let boxes = place
         .ancestors()
         .find(|path| path.file_name() == Some("boxes"))
         .unwrap();
-    let cache = boxes.parent().unwrap();
-    let partial = files_in(cache)
-        .into_iter()
-        .filter(|path| path.ends_with(".partial"));
-    let ready = files_in(boxes)
-        .into_iter()
-        .filter(|path| path.contains("/ready-"));
-    partial.chain(ready).collect()
+    let cache = Cache::at(boxes.parent().unwrap()).unwrap();
+    let abandoned = abandoned(&cache).unwrap().into_iter().map(String::from);
+    abandoned
+        .filter(|path| path.ends_with(".partial") || path.contains("/ready-"))
+        .collect()
 }
 
 impl Drop for Door {

@@ -220,13 +220,30 @@ fn owner(name: &str) -> Option<u32> {
 /// and what was left half built.
 pub async fn remove_abandoned(cache: &Cache) -> Result<()> {
     for (name, found) in boxes(cache)? {
-        let Some(owner) = owner(&name) else { continue };
-        let program = std::fs::read_to_string(format!("/proc/{owner}/comm")).unwrap_or_default();
-        if owner == std::process::id() || program.trim() != "xtask" {
+        if owner(&name).is_some_and(|owner| owner == std::process::id() || is_gone(owner)) {
             found.remove().await?;
         }
     }
     cache.remove_partial().await
+}
+
+/// What [`remove_abandoned`] would find to remove, and what this process is not at work in. Whoever builds or tests beside us on
+/// the same cache is left out.
+pub fn abandoned(cache: &Cache) -> Result<Vec<Utf8PathBuf>> {
+    let mut found = cache.abandoned_partial()?;
+    for (name, place) in boxes(cache)? {
+        // In this order: its owner removes it before it ends.
+        if owner(&name).is_some_and(is_gone) && place.path.exists() {
+            found.push(place.path);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the process that made a box is no more.
+fn is_gone(owner: u32) -> bool {
+    let program = std::fs::read_to_string(format!("/proc/{owner}/comm")).unwrap_or_default();
+    program.trim() != "xtask"
 }
 
 /// All boxes of the cache, each with its name.
@@ -308,6 +325,22 @@ mod tests {
         assert_eq!(owner("ready-17"), Some(17));
         assert_eq!(owner("up-12345678"), None);
         assert_eq!(owner("test-x"), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_abandoned_is_told_and_removed() {
+        let root = Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap();
+        let cache = Cache::at(root.join(format!("cstor-abandoned-{}", std::process::id()))).unwrap();
+        // No process has this id: it is above the kernel's largest.
+        let left = BoxDir::named(&cache, "ready-4194999").unwrap();
+        let stays = BoxDir::named(&cache, "up-12345678").unwrap();
+        left.create().unwrap();
+        stays.create().unwrap();
+        assert_eq!(abandoned(&cache).unwrap(), [left.path()]);
+        remove_abandoned(&cache).await.unwrap();
+        assert_eq!(abandoned(&cache).unwrap(), [] as [Utf8PathBuf; 0]);
+        assert!(stays.path().exists());
+        remove_tree(cache.root()).unwrap();
     }
 
     #[tokio::test]

@@ -175,24 +175,37 @@ impl Cache {
 
     /// Removes what interrupted builds have left half done.
     pub async fn remove_partial(&self) -> Result<()> {
-        for entry in self
-            .root
-            .read_dir_utf8()
-            .with_context(|| format!("read {}", self.root))?
-        {
-            let entry = entry.with_context(|| format!("read {}", self.root))?;
-            let Some(name) = entry
-                .path()
-                .file_stem()
-                .filter(|_| entry.path().extension() == Some(PARTIAL))
-            else {
-                continue;
-            };
-            if let Some(_lock) = self.try_lock(name)? {
-                remove_any_tree(entry.path()).await?;
+        for (path, name) in self.partial()? {
+            if let Some(_lock) = self.try_lock(&name)? {
+                remove_any_tree(&path).await?;
             }
         }
         Ok(())
+    }
+
+    /// What interrupted builds have left half done, and not what somebody is building.
+    pub(crate) fn abandoned_partial(&self) -> Result<Vec<Utf8PathBuf>> {
+        let mut found = Vec::new();
+        for (path, name) in self.partial()? {
+            // Who had the lock may have finished meanwhile.
+            if self.try_lock(&name)?.is_some() && path.exists() {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What is half built, each with the name of its lock.
+    fn partial(&self) -> Result<Vec<(Utf8PathBuf, String)>> {
+        let mut found = Vec::new();
+        let entries = self.root.read_dir_utf8();
+        for entry in entries.with_context(|| format!("read {}", self.root))? {
+            let path = entry.with_context(|| format!("read {}", self.root))?.into_path();
+            if let (Some(name), Some(PARTIAL)) = (path.file_stem(), path.extension()) {
+                found.push((path.clone(), name.to_owned()));
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -290,11 +303,12 @@ mod tests {
         let held = cache
             .entry("thing", &Key::new(), &step, async |directory| {
                 cache.remove_partial().await?;
-                assert!(directory.is_dir());
+                assert!(directory.is_dir() && cache.abandoned_partial()?.is_empty());
                 anyhow::bail!("interrupted")
             })
             .await;
         assert!(held.is_err());
+        assert_eq!(cache.abandoned_partial().unwrap().len(), 1);
         cache.remove_partial().await.unwrap();
         let left: Vec<_> = cache
             .root()
