@@ -2,7 +2,7 @@
 //!
 //! Two entries of the cache, so that a change of the second does not repeat the first:
 //!
-//! - `rootfs`: the system, made by `vagrant/provision.sh`. It takes ten minutes, most of them for the ZFS modules.
+//! - `rootfs`: the system, made by `vagrant/provision.sh`. It takes ten to twenty minutes, most of them for the ZFS modules.
 //! - `image`: that system tuned by `vagrant/image.sh` and written to a disk; half a minute.
 //!
 //! # Guarantees
@@ -161,7 +161,7 @@ async fn rootfs(cache: &Cache, key: &Key, progress: &Progress) -> Result<Utf8Pat
     if let Some(place) = cache.find("rootfs", key) {
         return Ok(place.join("rootfs.tar"));
     }
-    let step = progress.step("making the node's system (Debian 13 and OpenZFS, about ten minutes)");
+    let step = progress.step("making the node's system (Debian 13 and OpenZFS, ten to twenty minutes)");
     let place = cache
         .entry("rootfs", key, &step, async |place| {
             build_rootfs(place, &step).await
