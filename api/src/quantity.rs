@@ -22,24 +22,54 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::schema::Rule;
 
+/// Whether a text is an amount of bytes whose sign is as `$sign` says.
+///
+/// Thousandths, millionths and billionths are refused, as [`Bytes`] refuses them. The API server takes whatever is 8Ei
+/// or more for one byte less than that, so this is where it can still tell a size from nonsense.
+macro_rules! is_size {
+    ($text:literal, $sign:literal) => {
+        concat!(
+            "isQuantity(",
+            $text,
+            ") && !",
+            $text,
+            ".matches('[mun]$') && sign(quantity(",
+            $text,
+            ")) ",
+            $sign,
+            " && quantity(",
+            $text,
+            ").isLessThan(quantity('8Ei'))"
+        )
+    };
+}
+
 /// The rule of a field that holds an amount of bytes.
 ///
 /// Zero is allowed: Go programs write it for "not set".
 pub(crate) const IS_QUANTITY: Rule = (
-    "isQuantity(string(self)) && sign(quantity(string(self))) >= 0",
-    "This is not a size: write a number of bytes, or one with a suffix such as 100Gi.",
+    is_size!("string(self)", ">= 0"),
+    "This is not a size: write a number of bytes, or one with a suffix such as 100Gi, and less than 8Ei.",
+);
+
+/// The rule of a text that holds such an amount. Go programs write the empty text for "not set".
+///
+/// The text is not made one again: the API server would no longer know its length, nor what the rule costs.
+pub(crate) const IS_QUANTITY_OR_EMPTY: Rule = (
+    concat!("self == '' || (", is_size!("self", ">= 0"), ")"),
+    IS_QUANTITY.1,
 );
 
 /// The rule of a map of such amounts.
 pub(crate) const ARE_QUANTITIES: Rule = (
-    "self.all(k, isQuantity(string(self[k])) && sign(quantity(string(self[k]))) >= 0)",
-    "One of these is not a size: write a number of bytes, or one with a suffix such as 100Gi.",
+    concat!("self.all(k, ", is_size!("string(self[k])", ">= 0"), ")"),
+    "One of these is not a size: write a number of bytes, or one with a suffix such as 100Gi, and less than 8Ei.",
 );
 
 /// The rule of the size of a disk.
 pub(crate) const IS_DISK_SIZE: Rule = (
-    "isQuantity(string(self)) && sign(quantity(string(self))) > 0",
-    "This is not the size of a disk: write a number of bytes above 0, or one with a suffix such as 100Gi.",
+    is_size!("string(self)", "> 0"),
+    "This is not the size of a disk: write a number of bytes above 0, or one with a suffix such as 100Gi, and less than 8Ei.",
 );
 
 /// The rule of an amount that cannot shrink.

@@ -47,6 +47,17 @@ pub const AMOUNT_RULES: [&str; 4] = [
     "One of these is not an amount:",
 ];
 
+/// The one of them for CPU as well as for bytes.
+const AMOUNT_OF_ANYTHING: &str = AMOUNT_RULES[3];
+
+/// Puts the same amount into a field, or into all fields of a map.
+fn all_of(amount: Value) -> impl Fn(&Value) -> Value + Send + Sync {
+    move |value| match value {
+        Value::Object(amounts) => amounts.keys().map(|key| (key.clone(), amount.clone())).collect(),
+        _ => amount.clone(),
+    }
+}
+
 /// All that the schemas of a kind forbid.
 fn offences(kind: &Kind) -> Vec<Offence> {
     let mut found = Vec::new();
@@ -60,6 +71,7 @@ fn offences(kind: &Kind) -> Vec<Offence> {
             let expected = format!("Unsupported value: \"nonsense\": supported values: {expected}");
             found.push(offence("enum", &path, |_| json!("nonsense"), &[&expected]));
         }
+        let is_text = schema["type"] == "string";
         let is_integer = schema["type"] == "integer";
         let step = if is_integer { 1.0 } else { 0.005 };
         let number = move |value: f64| {
@@ -152,18 +164,22 @@ fn offences(kind: &Kind) -> Vec<Offence> {
         {
             let message = rule["message"].as_str().unwrap();
             if AMOUNT_RULES.iter().any(|start| message.starts_with(start)) {
-                let spoil = |value: &Value| match value {
-                    Value::Object(amounts) => {
-                        amounts.keys().map(|key| (key.clone(), json!("lots"))).collect()
+                found.push(offence("amount", &path, all_of(json!("lots")), &[message]));
+                // A text where the field takes texts alone.
+                let less = if is_text { json!("-1") } else { json!(-1) };
+                found.push(offence("amount below zero", &path, all_of(less), &[message]));
+                if !message.starts_with(AMOUNT_OF_ANYTHING) {
+                    let thousandths = all_of(json!("500m"));
+                    found.push(offence("amount in thousandths", &path, thousandths, &[message]));
+                    for much in ["99999Ei", "8Ei", "1e19"] {
+                        found.push(offence(
+                            "amount too large",
+                            &path,
+                            all_of(json!(much)),
+                            &[message],
+                        ));
                     }
-                    _ => json!("lots"),
-                };
-                found.push(offence("amount", &path, spoil, &[message]));
-                let negate = |value: &Value| match value {
-                    Value::Object(amounts) => amounts.keys().map(|key| (key.clone(), json!(-1))).collect(),
-                    _ => json!(-1),
-                };
-                found.push(offence("amount below zero", &path, negate, &[message]));
+                }
             }
         }
         let known = [
@@ -319,6 +335,8 @@ fn bounds_of_every_sort_are_in_use() {
     let expected = [
         "amount",
         "amount below zero",
+        "amount in thousandths",
+        "amount too large",
         "enum",
         "format",
         "list-map-keys",

@@ -114,7 +114,7 @@ pub struct DraidConfig {
 #[serde(rename_all = "camelCase")]
 pub struct ScrubConfig {
     /// When to begin, as five cron fields in UTC (minute, hour, day of month, month, day of week), or
-    /// @daily, @weekly, @monthly or @yearly. Once a month if absent.
+    /// @hourly, @daily, @weekly, @monthly or @yearly. Once a month if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-validations" = rules([pool_rules::SCRUB_SCHEDULE])))]

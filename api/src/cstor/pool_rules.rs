@@ -179,6 +179,19 @@ macro_rules! write_cache_type_kept {
     };
 }
 
+/// A field of a cron line, given what a value of it looks like: values, ranges and `*`, the latter two with a step if need be.
+macro_rules! cron_field {
+    ($value:literal) => {
+        concat!(cron_item!($value), "(,", cron_item!($value), ")*")
+    };
+}
+
+macro_rules! cron_item {
+    ($value:literal) => {
+        concat!("([*](/[1-9][0-9]?)?|", $value, "(-", $value, "(/[1-9][0-9]?)?)?)")
+    };
+}
+
 // Of a cluster.
 
 pub(super) const CLUSTER_DEVICES_ONCE: Rule = (
@@ -297,7 +310,19 @@ pub(super) const COMPRESSION: Rule = (
     "Unknown compression: use lz4 (the default), zstd, zstd-1 to zstd-19, zstd-fast, gzip, gzip-1 to gzip-9, zle, lzjb, on or off.",
 );
 pub(super) const SCRUB_SCHEDULE: Rule = (
-    "self.matches('^(@(hourly|daily|weekly|monthly|yearly)|[0-9*,/-]+( +[0-9*,/-]+){2}( +[0-9A-Za-z*,/-]+){2})$')",
-    "Write the schedule as five cron fields (minute, hour, day of month, month, day of week) such as '0 2 * * 0', \
-     or as @daily, @weekly, @monthly or @yearly.",
+    concat!(
+        "self.matches('^(@(hourly|daily|weekly|monthly|yearly)|",
+        cron_field!("[0-5]?[0-9]"),
+        " +",
+        cron_field!("([01]?[0-9]|2[0-3])"),
+        " +",
+        cron_field!("(0?[1-9]|[12][0-9]|3[01])"),
+        " +",
+        cron_field!("(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"),
+        " +",
+        cron_field!("([0-7]|(?i:sun|mon|tue|wed|thu|fri|sat))"),
+        ")$')"
+    ),
+    "Write the schedule as five cron fields (minute 0-59, hour 0-23, day of month 1-31, month 1-12, day of week 0-7) \
+     such as '0 2 * * 0', or as @hourly, @daily, @weekly, @monthly or @yearly.",
 );

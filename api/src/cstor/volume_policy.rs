@@ -7,8 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::resource::custom_resource;
-use crate::schema::rules;
+use crate::schema::{Rule, rules};
 use crate::{Condition, ResourceRequirements};
+
+/// The rule of the block size of a volume and of its replicas.
+pub(super) const BLOCK_SIZE: Rule = (
+    "self in [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]",
+    "The block size of a volume is a power of two from 512 to 131072 bytes: write one of these, or 0 for the usual one.",
+);
 
 custom_resource! {
     /// How volumes are made and served. A StorageClass names one.
@@ -58,12 +64,7 @@ pub struct ProvisionPolicy {
     pub replica_affinity: bool,
     /// The block size of the volume in bytes; 0 or absent for the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = rules([
-        (
-            "self in [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]",
-            "The block size of a volume is a power of two from 512 to 131072 bytes: write one of these, or 0 for the usual one.",
-        ),
-    ])))]
+    #[schemars(extend("x-kubernetes-validations" = rules([BLOCK_SIZE])))]
     pub block_size: Option<u32>,
 }
 

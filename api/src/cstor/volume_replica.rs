@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::VersionDetails;
+use super::pool_rules::COMPRESSION;
+use super::volume_policy::BLOCK_SIZE;
 use crate::names::phase::ReplicaPhase;
+use crate::quantity::IS_QUANTITY_OR_EMPTY;
 use crate::resource::{AGE, Column, custom_resource};
 use crate::schema::rules;
 use crate::{Condition, Timestamp};
@@ -50,6 +53,8 @@ pub struct CStorVolumeReplicaSpec {
     pub target_ip: Option<String>,
     /// The size of the replica. A text, because cStor 3.6 wrote 5G where it meant 5Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[schemars(extend("x-kubernetes-validations" = rules([IS_QUANTITY_OR_EMPTY])))]
     pub capacity: Option<String>,
     /// The number of I/O threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,9 +65,12 @@ pub struct CStorVolumeReplicaSpec {
     pub replica_id: Option<String>,
     /// How data is compressed; that of the pool if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[schemars(extend("x-kubernetes-validations" = rules([COMPRESSION])))]
     pub compression: Option<String>,
-    /// The block size of the replica in bytes.
+    /// The block size of the replica in bytes; 0 or absent for the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules([BLOCK_SIZE])))]
     pub block_size: Option<u32>,
 }
 

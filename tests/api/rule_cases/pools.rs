@@ -150,8 +150,15 @@ macro_rules! pool_cases {
                     .map(compression).to_vec(),
                 ["lz5", "gzip-0", "gzip-10", "zstd-20", "zstd-fast-11", "LZ4", "lz4 "].map(compression).to_vec()),
             case(concat!($at, ".poolConfig.scrub.schedule"), "Write the schedule", None,
-                ["0 2 * * 0", "*/15 0-6 1,15 JAN-MAR SUN", "@weekly", "@monthly"].map(schedule).to_vec(),
-                ["", "weekly", "0 2 * *", "0 2 * * 0 0", "@reboot", "once in a while, say"].map(schedule).to_vec()),
+                [
+                    "0 2 * * 0", "*/15 0-6 1,15 JAN-MAR SUN", "@hourly", "@weekly", "@monthly", "59 23 31 12 7",
+                    "00 02 01 01 0", "0-30/10,45 * * dec mon-fri",
+                ].map(schedule).to_vec(),
+                [
+                    "", "weekly", "0 2 * *", "0 2 * * 0 0", "@reboot", "once in a while, say", "99 99 99 99 99",
+                    "- / * , *", "60 0 1 1 0", "0 24 1 1 0", "0 0 0 1 0", "0 0 32 1 0", "0 0 1 0 0", "0 0 1 13 0",
+                    "0 0 1 1 8", "*/0 * * * *", "1, * * * *", "1- * * * *", "0 0 1 january 0",
+                ].map(schedule).to_vec()),
             case(changes_at, "The raid type of a pool", Some(vec![]),
                 vec![
                     vec![typed("mirror")],

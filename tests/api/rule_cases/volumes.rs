@@ -25,12 +25,39 @@ fn volume_cases() -> Vec<Case> {
             before: Some(vec![]),
             accepted: vec![
                 vec![("/spec/capacity", json!("5Gi"))],
+                vec![("/spec/capacity", json!(""))],
                 vec![("/spec/targetIP", json!("10.0.0.1"))],
             ],
             refused: vec![
                 vec![("/spec/replicaid", json!("2"))],
                 vec![("/spec/replicaid", Value::Null)],
             ],
+        },
+        Case {
+            kind: "CStorVolumeReplica",
+            at: "spec.compression",
+            says: "Unknown compression",
+            base: old("CStorVolumeReplica"),
+            before: None,
+            accepted: ["", "on", "off", "lz4", "lzjb", "zle", "gzip-9", "zstd"]
+                .map(|name| vec![("/spec/compression", json!(name))])
+                .to_vec(),
+            refused: ["lz5", "gzip-0"]
+                .map(|name| vec![("/spec/compression", json!(name))])
+                .to_vec(),
+        },
+        Case {
+            kind: "CStorVolumeReplica",
+            at: "spec.blockSize",
+            says: "The block size of a volume",
+            base: old("CStorVolumeReplica"),
+            before: None,
+            accepted: [json!(0), json!(512), json!(131_072), Value::Null]
+                .map(|size| vec![("/spec/blockSize", size)])
+                .to_vec(),
+            refused: [1, 5000, 262_144]
+                .map(|size| vec![("/spec/blockSize", json!(size))])
+                .to_vec(),
         },
         Case {
             kind: "CStorVolume",
