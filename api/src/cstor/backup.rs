@@ -73,6 +73,7 @@ custom_resource! {
         rules: [],
     }
     spec: CStorCompletedBackupSpec,
+    status: CStorCompletedBackupStatus,
 }
 
 /// The backups of a schedule.
@@ -92,6 +93,12 @@ pub struct CStorCompletedBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_snap_name: Option<String>,
 }
+
+/// Nothing is observed of completed backups so far: the object itself is the record. cStor had no status here at all; that there is
+/// one lets every kind be written in the same way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CStorCompletedBackupStatus {}
 
 custom_resource! {
     /// The request to fill a volume from a backup.

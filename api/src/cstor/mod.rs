@@ -14,8 +14,8 @@ mod volume_policy;
 mod volume_replica;
 
 pub use backup::{
-    CStorBackup, CStorBackupSpec, CStorCompletedBackup, CStorCompletedBackupSpec, CStorRestore,
-    CStorRestoreSpec,
+    CStorBackup, CStorBackupSpec, CStorCompletedBackup, CStorCompletedBackupSpec, CStorCompletedBackupStatus,
+    CStorRestore, CStorRestoreSpec,
 };
 pub use pool_cluster::{CStorPoolCluster, CStorPoolClusterSpec, CStorPoolClusterStatus, PoolSpec};
 pub use pool_instance::{
