@@ -64,6 +64,9 @@ pub struct Labels {
     pub others: Vec<Label>,
     /// There is a label that cannot be understood. Somebody's pool is, or was, on the device.
     pub damaged: bool,
+    /// There is an uberblock: a pool has written to the device at least once. A device whose pool died while it was being
+    /// made has labels at most.
+    pub written: bool,
 }
 
 impl Labels {
@@ -73,12 +76,12 @@ impl Labels {
         let mut found: Vec<Label> = Vec::new();
         for place in places(bytes) {
             let list = source(place.saturating_add(LIST_AT), LIST)?;
+            let ring = source(place.saturating_add(RING_AT), RING)?;
+            let written = has_uberblock(&ring);
+            labels.written |= written;
             match Label::decode(&list) {
                 Some(label) => found.push(label),
-                None => {
-                    let ring = source(place.saturating_add(RING_AT), RING)?;
-                    labels.damaged |= has_uberblock(&ring);
-                }
+                None => labels.damaged |= written,
             }
         }
         // Of equals the first: they say the same, or disagree and are told as others.

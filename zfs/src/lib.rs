@@ -2,6 +2,7 @@
 //!
 //! [`Pools`] and [`Datasets`] are what can be asked and done. What a pool is made of is a [`Layout`], what it is like a
 //! [`PoolStatus`]. Names are checked when they are made.
+//! [`Zfs`] is the ZFS of this host.
 
 mod dataset;
 mod draid;
@@ -9,6 +10,7 @@ mod error;
 mod label;
 mod layout;
 mod name;
+mod real;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod status;
@@ -21,6 +23,7 @@ pub use error::{Error, Result};
 pub use label::{Label, Labels};
 pub use layout::{Group, Layout, Redundancy};
 pub use name::{DatasetName, Guid, NameError, PoolName, SnapshotName};
+pub use real::{Deadlines, Zfs};
 pub use status::{
     Expansion, PoolStatus, PoolSummary, Scan, ScanFunction, ScanState, State, Vdev, VdevClass, VdevKind,
 };

@@ -118,9 +118,9 @@ pub struct Vdev {
     pub checksum_errors: u64,
     /// I/Os that took very long.
     pub slow_ios: u64,
-    /// The size the device could be used at, in bytes, if it has grown.
+    /// By how many bytes it could grow, if what it is made of has grown.
     pub expandable: u64,
-    /// Its size in bytes; zero where ZFS does not say.
+    /// Of a device its size, of a group the space that its devices give, in bytes; zero where ZFS does not say.
     pub size: u64,
     /// In use, in bytes.
     pub allocated: u64,

@@ -169,6 +169,10 @@ pub trait Pools: Clone + Send + Sync + 'static {
     /// Forgets the errors of a device, or of all, and has a suspended pool try again.
     fn clear(&self, pool: &PoolName, device: Option<Guid>) -> impl Future<Output = Result<()>> + Send;
 
+    /// Has ZFS open all devices of a pool anew. One that was pulled is noticed by this; a pool that nobody writes to would
+    /// go on believing that it is there.
+    fn reopen(&self, pool: &PoolName) -> impl Future<Output = Result<()>> + Send;
+
     /// Clears the ZFS labels of a device that belongs to no pool any more, if they are of the vdev of this number.
     fn clear_labels(&self, device: &Utf8PathBuf, of: Guid) -> impl Future<Output = Result<()>> + Send;
 
