@@ -19,7 +19,8 @@ pub use backup::{
 };
 pub use pool_cluster::{CStorPoolCluster, CStorPoolClusterSpec, CStorPoolClusterStatus, PoolSpec};
 pub use pool_instance::{
-    CStorPoolInstance, CStorPoolInstanceSpec, CStorPoolInstanceStatus, PoolCapacity, ZfsCapacity,
+    CStorPoolInstance, CStorPoolInstanceSpec, CStorPoolInstanceStatus, PoolCapacity, PoolCreation,
+    ZfsCapacity,
 };
 pub use pool_layout::{
     DeviceClass, DraidConfig, FailMode, PoolConfig, PoolDevice, RaidGroup, RaidType, ScrubConfig,

@@ -11,7 +11,7 @@ use super::{VersionDetails, pool_rules};
 use crate::names::phase::PoolPhase;
 use crate::resource::{AGE, Column, custom_resource};
 use crate::schema::rules;
-use crate::{Condition, Quantity};
+use crate::{Condition, Quantity, Timestamp};
 
 custom_resource! {
     /// One pool on one node. Made from a CStorPoolCluster; the agent of the node makes it real.
@@ -141,6 +141,9 @@ pub struct CStorPoolInstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20))]
     pub pool_guid: Option<String>,
+    /// The making of the pool, while it is being made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation: Option<PoolCreation>,
     /// The devices and groups of the pool as ZFS has them, each after the one it is part of.
     // A flat list and not a tree: a schema cannot be recursive, and any depth we fixed would be wrong for some pool
     // (a spare that stands in for a disk that is being replaced lies four deep). It also makes the
@@ -150,9 +153,24 @@ pub struct CStorPoolInstanceStatus {
     /// The last or running scrub or resilver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanStatus>,
+    /// When the last scrub ended that was not broken off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_scrub_time: Option<Timestamp>,
     /// The generation of the object this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// The making of a pool. Written before the first byte is: if the node loses power in the middle, this says which
+/// disks were proved blank and may hold the beginnings of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolCreation {
+    /// The identities of the disks, scheme and value.
+    #[schemars(length(max = 512))]
+    pub devices: Vec<String>,
+    /// When it began.
+    pub started_at: Timestamp,
 }
 
 /// The space in a pool.

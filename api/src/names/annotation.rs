@@ -59,3 +59,11 @@ pub const WIPE: &str = "cstor.openebs.io/wipe";
 pub const ATTACHED_BLOCK_DEVICE: &str = "cstor.openebs.io/block-device";
 /// On VolumeAttachment (ours): whether the device it brought is known, as a condition in JSON; attachments have no conditions.
 pub const CORRELATED: &str = "cstor.openebs.io/correlated";
+/// On CStorPoolInstance (ours): the GUID of an existing pool that is to be this instance's. It is taken over as it is.
+pub const ADOPT_POOL: &str = "cstor.openebs.io/adopt-pool";
+/// On CStorPoolInstance (ours): the GUID of its pool, to say that the host whose name is on the pool's disks does not use it
+/// any more, for certain.
+pub const IMPORT_IN_USE: &str = "cstor.openebs.io/import-in-use";
+/// On CStorPoolInstance (ours): the GUID of its pool, to say that its disks are gone for good and that the instance may go
+/// without them.
+pub const DELETE_LOST_POOL: &str = "cstor.openebs.io/delete-lost-pool";

@@ -27,6 +27,8 @@ open_enum! {
         Suspended = "SUSPENDED",
         /// Nobody can tell: the agent of the node is silent (ours).
         Unknown = "Unknown",
+        /// Found empty, and being destroyed (ours).
+        Deleting = "Deleting",
         /// Could not be destroyed.
         DeletionFailed = "DeletionFailed",
         /// Declared by cStor 3.6, never written.
