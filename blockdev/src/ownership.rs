@@ -153,6 +153,43 @@ pub fn ownership(subject: &Subject<'_>, records: &Records) -> Ownership {
     }
 }
 
+/// Whether a device holds nothing but what a `zpool create` of the pool of this name writes before the pool exists: the
+/// partitions of ZFS, or a part of their table, and labels that no pool ever wrote to.
+///
+/// It is no proof that the device was blank before: who cleans up must have that on record.
+#[must_use]
+pub fn is_beginning(subject: &Subject<'_>, pool_name: &str) -> bool {
+    if !findings::of_use(subject).is_empty() || !findings::of_kind(subject.examined.device).is_empty() {
+        return false;
+    }
+    let disk = subject.examined;
+    let first = match subject.partitions {
+        [] if disk.device.partitions.is_empty() => None,
+        partitions => match findings::zfs_layout(disk.device, partitions) {
+            Some(first) => Some(first),
+            None => return false,
+        },
+    };
+    let unwritten = |contents: &Contents| {
+        let ours = |label: &Label| label.txg == 0 && label.pool_name.as_deref() == Some(pool_name);
+        let labels = contents.zfs.iter().chain(&contents.zfs_others);
+        !contents.zfs_written && !contents.zfs_damaged && labels.clone().all(ours)
+    };
+    let all = subject.partitions.iter().chain([&disk]);
+    let read = all.clone().all(|one| one.contents().is_some_and(unwritten));
+    // Beside these there is the partition table, if the device is one that ZFS makes one on, and nothing else.
+    let plain = disk.contents().is_some_and(findings::is_zfs_table);
+    let inside = subject
+        .partitions
+        .iter()
+        .all(|one| one.contents().is_some_and(findings::is_zfs_label));
+    let something = first.is_some()
+        || disk
+            .contents()
+            .is_some_and(|contents| !contents.signatures.is_empty());
+    read && plain && inside && something
+}
+
 /// Where the ZFS label of a device is.
 enum Labelled<'a> {
     /// There is none, or none that can be ours.

@@ -42,6 +42,8 @@ pub struct Contents {
     pub zfs_others: Vec<cstor_zfs::Label>,
     /// There is a ZFS label that cannot be understood.
     pub zfs_damaged: bool,
+    /// There is a ZFS uberblock: a pool has written to the device at least once.
+    pub zfs_written: bool,
     /// Where the first byte is that differs from the others of its region, if the beginning or the end of the device is
     /// not uniformly 0x00 or 0xff.
     pub data_at: Option<u64>,

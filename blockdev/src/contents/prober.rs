@@ -190,6 +190,7 @@ impl Prober {
             zfs: raw.labels.best,
             zfs_others: raw.labels.others,
             zfs_damaged: raw.labels.damaged,
+            zfs_written: raw.labels.written,
             data_at: raw.data_at,
             busy: raw.busy,
         })

@@ -337,6 +337,23 @@ pub(super) fn zfs_layout<'a>(disk: &Device, partitions: &[Examined<'a>]) -> Opti
     }
 }
 
+/// Whether nothing was found but a partition table of the kind that ZFS makes, and ZFS itself.
+pub(super) fn is_zfs_table(contents: &Contents) -> bool {
+    let known = |signature: &Signature| {
+        let kind = signature.kind.as_str();
+        kind == ZFS || ZFS_TABLES.contains(&kind)
+    };
+    let table = contents.signatures.iter().any(known);
+    contents.signatures.iter().all(known) && (table || contents.data_at.is_none())
+}
+
+/// Whether nothing was found but ZFS.
+pub(super) fn is_zfs_label(contents: &Contents) -> bool {
+    let labelled = contents.zfs.is_some();
+    contents.signatures.iter().all(|signature| signature.kind == ZFS)
+        && (labelled || contents.data_at.is_none())
+}
+
 /// What must not be beside a label of ours: whoever wrote it may have done so later than we did.
 pub(super) fn beside_our_label(subject: &Subject<'_>, at: Examined<'_>) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -39,6 +39,7 @@ fn contents() -> impl Strategy<Value = Contents> {
                 zfs: zfs.map(label),
                 zfs_others: others.into_iter().map(label).collect(),
                 zfs_damaged,
+                zfs_written: zfs_damaged,
                 data_at,
                 busy,
             }
