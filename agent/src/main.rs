@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result};
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand};
 use cstor_agent::disk::{self, Settings, service};
+use cstor_agent::pool;
 use cstor_api::names;
 use cstor_blockdev::filter::Filters;
 use cstor_blockdev::scan::Places;
@@ -137,9 +138,11 @@ async fn run(arguments: RunArguments) -> Result<()> {
         .heartbeat(heartbeat)
         .run(async |app: &mut App| {
             let node = settings.node.clone();
-            disk::install(app, settings).await.with_context(|| {
+            let settings = settings.with_host(&app.client()).await.with_context(|| {
                 format!("read the Node {node}: is --node-name right, and the API server there?")
-            })
+            })?;
+            let seen = disk::install(app, &settings);
+            pool::install(app, &settings, &seen).context("drive the ZFS of this node")
         })
         .await
         .context("run the agent")

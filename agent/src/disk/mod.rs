@@ -11,7 +11,7 @@
 pub mod announce;
 pub mod correlate;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod matches;
 pub mod notice;
 pub mod publish;
@@ -103,7 +103,9 @@ pub(crate) fn is_left_alone(object: &BlockDevice) -> bool {
 }
 
 /// Waits for an answer of the API server, but not for ever.
-async fn answered<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+pub(crate) async fn answered<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
     tokio::time::timeout(API_WITHIN, request)
         .await
         .unwrap_or_else(|_elapsed| {
@@ -164,7 +166,9 @@ pub struct Controllers {
 }
 
 /// Makes the controllers.
-pub fn controllers(client: &Client, settings: &Settings, disks: &Disks) -> Controllers {
+///
+/// What is found out about attachments is noted in `matches`.
+pub fn controllers(client: &Client, settings: &Settings, disks: &Disks, matches: &Matches) -> Controllers {
     let Settings { node, namespace, .. } = settings;
     let here = || {
         Watch::<BlockDevice>::namespaced(client.clone(), namespace)
@@ -172,7 +176,6 @@ pub fn controllers(client: &Client, settings: &Settings, disks: &Disks) -> Contr
     };
     let this_node = || Watch::<Node>::one(client.clone(), node);
     let everybody = || disks.changes().map(|()| Trigger::All);
-    let matches = Matches::default();
     let doubles = Doubles::default();
 
     let objects = Related::new(here());
@@ -254,23 +257,11 @@ pub fn controllers(client: &Client, settings: &Settings, disks: &Disks) -> Contr
     }
 }
 
-/// Runs the disk controllers in the agent.
-///
-/// # Errors
-/// The Node could not be read, or is not there.
-pub async fn install(app: &mut App, mut settings: Settings) -> Result<(), kube::Error> {
-    let node = Api::<Node>::all(app.client()).get(&settings.node).await?;
-    if let Some(host) = node
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(label::HOSTNAME))
-    {
-        settings.host.clone_from(host);
-    }
-    let settings = &settings;
+/// Runs the disk controllers in the agent. What they find out is for others to use.
+pub fn install(app: &mut App, settings: &Settings) -> Seen {
     let (watcher, disks) = watcher(settings, real_contents());
-    let controllers = controllers(&app.client(), settings, &disks);
+    let matches = Matches::default();
+    let controllers = controllers(&app.client(), settings, &disks, &matches);
     app.background("disks", async {
         watcher.run().await;
         Ok::<_, std::convert::Infallible>(())
@@ -278,5 +269,29 @@ pub async fn install(app: &mut App, mut settings: Settings) -> Result<(), kube::
     app.controller(controllers.announce);
     app.controller(controllers.correlate);
     app.controller(controllers.publish);
-    Ok(())
+    Seen { disks, matches }
+}
+
+/// What the disk controllers know.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The node's disks.
+    pub disks: Disks,
+    /// Which of them VolumeAttachments brought.
+    pub matches: Matches,
+}
+
+impl Settings {
+    /// Takes the name of the host from the Node.
+    ///
+    /// # Errors
+    /// The Node could not be read, or is not there.
+    pub async fn with_host(mut self, client: &Client) -> Result<Self, kube::Error> {
+        let node = Api::<Node>::all(client.clone()).get(&self.node).await?;
+        let labels = node.metadata.labels.as_ref();
+        if let Some(host) = labels.and_then(|labels| labels.get(label::HOSTNAME)) {
+            self.host.clone_from(host);
+        }
+        Ok(self)
+    }
 }

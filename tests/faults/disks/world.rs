@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cstor_agent::disk;
+use cstor_agent::disk::matches::Matches;
 use cstor_api::cstor::CStorPoolInstance;
 use cstor_api::dao::Storage;
 use cstor_api::openebs::BlockDevice;
@@ -176,7 +177,7 @@ impl Agent<'_> {
         };
         let settings = self.host.settings(self.every);
         let (watcher, disks) = disk::watcher(&settings, self.host.reader());
-        let controllers = disk::controllers(&services.client, &settings, &disks);
+        let controllers = disk::controllers(&services.client, &settings, &disks, &Matches::default());
         let announce = self.engine(controllers.announce);
         let correlate = self.engine(controllers.correlate);
         let publish = self.engine(controllers.publish);

@@ -1,14 +1,11 @@
 //! What is looked at: the object, what was seen of the disks, whose pools and attachments are ours.
 
-use std::collections::BTreeSet;
-
-use cstor_api::cstor::{CStorPoolInstance, VdevStatus};
 use cstor_api::names::annotation;
 use cstor_api::openebs::BlockDevice;
-use cstor_blockdev::ownership::Record;
 use cstor_reconcile::{Context, Reading};
 
 use super::{Observed, Publish, PublishError};
+use crate::disk::whose::{our_volumes, records};
 
 pub(super) async fn observe(
     publish: &Publish,
@@ -33,15 +30,11 @@ pub(super) async fn observe(
     };
     let pools = publish.pools.all(ctx).await?;
     let storages = publish.storages.all(ctx).await?;
-    let volumes = storages.objects.iter().filter_map(|storage| {
-        let status = storage.status.as_ref()?;
-        status.persistent_volume_name.clone()
-    });
     Ok(Observed {
         object: object.clone(),
         node: publish.node.clone(),
         view: publish.disks.view(),
-        records: pools.objects.iter().filter_map(|pool| record(pool)).collect(),
+        records: records(&pools.objects),
         objects,
         better: publish
             .doubles
@@ -49,7 +42,7 @@ pub(super) async fn observe(
             .get(object.metadata.name.as_deref().unwrap_or_default())
             .cloned(),
         matched: publish.matches.latest(),
-        our_volumes: volumes.collect::<BTreeSet<_>>(),
+        our_volumes: our_volumes(&storages.objects),
         failure: ctx.failure().cloned(),
         began: *publish.began.get_or_init(|| ctx.now()),
         now: ctx.now(),
@@ -59,20 +52,4 @@ pub(super) async fn observe(
 fn is_wipe_asked(object: &BlockDevice) -> bool {
     let annotations = object.metadata.annotations.as_ref();
     annotations.is_some_and(|all| all.contains_key(annotation::WIPE))
-}
-
-/// What an instance says of its pool.
-fn record(instance: &CStorPoolInstance) -> Option<Record> {
-    let status = instance.status.as_ref();
-    let vdevs = status.and_then(|status| status.vdevs.as_deref());
-    Some(Record {
-        instance: instance.metadata.uid.as_deref()?.parse().ok()?,
-        pool_name: status.and_then(|status| status.pool_name.clone()),
-        pool_guid: status.and_then(|status| status.pool_guid.as_ref()?.parse().ok()),
-        vdev_guids: vdevs.map(guids).unwrap_or_default(),
-    })
-}
-
-fn guids(vdevs: &[VdevStatus]) -> BTreeSet<u64> {
-    vdevs.iter().filter_map(|vdev| vdev.guid.parse().ok()).collect()
 }
