@@ -19,4 +19,5 @@ mod installed;
 mod isolation;
 mod kept;
 mod network;
+mod pools;
 mod published;

@@ -74,7 +74,7 @@ impl Objects {
     }
 
     /// Waits until there is an object like this, and returns its name.
-    async fn named(&self, fits: impl Fn(&BlockDevice) -> bool, what: &str) -> String {
+    pub(crate) async fn named(&self, fits: impl Fn(&BlockDevice) -> bool, what: &str) -> String {
         use futures::{StreamExt as _, TryStreamExt as _};
         let events = kube::runtime::watcher(self.devices.clone(), kube::runtime::watcher::Config::default());
         let mut events = kube::runtime::WatchStreamExt::applied_objects(events).boxed();
