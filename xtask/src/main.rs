@@ -5,6 +5,7 @@
 )]
 
 mod crds;
+mod first_pool;
 mod interrupt;
 mod programs;
 mod run;

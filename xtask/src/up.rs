@@ -3,7 +3,7 @@
 //! # Expected flow
 //!
 //! `up` checks the host, installs and builds what is missing (kept in the cache), starts the control plane and the
-//! nodes, plugs in disks, installs the CRDs, and writes down that the cluster is complete.
+//! nodes, plugs in disks, installs the product, has it make a pool, and writes down that the cluster is complete.
 //!
 //! # Guarantees
 //!
@@ -31,7 +31,7 @@ use serde::Deserialize;
 
 use crate::interrupt::interruptible;
 use crate::standing::{self, Shape};
-use crate::{programs, workspace};
+use crate::{first_pool, programs, workspace};
 
 /// The size of the disks that `up` plugs in. They are sparse files.
 const DISK_SIZE: &str = "10Gi";
@@ -128,14 +128,23 @@ async fn create(
         create_control_plane(progress, place, &binaries, args.api_port),
         create_nodes(progress, place, &node_assets, wanted),
     )?;
-    install(
-        progress,
-        &Installation::new(control_plane.clone(), place, programs),
-        &nodes,
-    )
-    .await?;
+    let installation = Installation::new(control_plane.clone(), place, programs);
+    install(progress, &installation, &nodes).await?;
+    let pool = match nodes.first() {
+        Some(node) if wanted.disks >= 2 => {
+            let step = progress.step(format!("making a pool on {}", node.name()));
+            let pool = first_pool::make(&installation, node.name()).await?;
+            step.done();
+            Some(pool)
+        }
+        _ => None,
+    };
     standing::set_shape(place, wanted)?;
-    show(&control_plane, &nodes).await
+    show(&control_plane, &nodes).await?;
+    if let Some(pool) = pool {
+        println!("\nThe first pool, by `cargo xtask kubectl describe cspi -n openebs`:\n\n{pool}");
+    }
+    Ok(())
 }
 
 async fn create_control_plane(
@@ -264,7 +273,7 @@ async fn show(control_plane: &ControlPlane, nodes: &[Node]) -> Result<()> {
     println!("Try next:");
     println!("  cargo xtask kubectl get bd -n openebs");
     println!("  cargo xtask kubectl describe bd -n openebs");
-    println!("  cargo xtask ssh node-1 -- zpool create tank /dev/disk/by-id/virtio-node-1-disk-1");
+    println!("  cargo xtask kubectl get cspi -n openebs");
     println!("  cargo xtask ssh node-1 -- zpool status");
     println!("  cargo xtask test");
     println!("  cargo xtask down");
