@@ -61,6 +61,14 @@ fn the_rest(device: &Value) -> Value {
             object.retain(|name, _| !fields.contains(&name.as_str()));
         }
     }
+    // That its node's agent is silent is the controller's to say, and nothing else about whether it is there.
+    if let Some(conditions) = rest
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+    {
+        conditions
+            .retain(|known| (&known["type"], &known["reason"]) != (&json!("Present"), &json!("AgentSilent")));
+    }
     if rest["status"] == json!({}) {
         rest["status"].take();
     }
