@@ -125,6 +125,13 @@ impl Observed {
         self.uid.as_str().replace('-', "")
     }
 
+    /// The failure that people are told of: not that something had changed before a step was done, for then it is decided
+    /// anew.
+    fn told_failure(&self) -> Option<&Failure> {
+        let failure = self.failure.as_ref();
+        failure.filter(|failure| failure.class.reason != reason::CHANGED)
+    }
+
     fn is_deleted(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
     }
@@ -165,7 +172,7 @@ pub(super) fn decide(seen: &Observed) -> Decided {
         }) => keep::decide(seen, &devices, pool, &mut telling),
         Ok(pools) => make::decide(seen, &devices, pools, &mut telling),
     };
-    let failed = seen.failure.as_ref().map(|failure| {
+    let failed = seen.told_failure().map(|failure| {
         let kind = match failure.during.label() {
             "create" => event::FAIL_CREATE,
             "destroy" | "clear" => event::FAIL_DESTROY,

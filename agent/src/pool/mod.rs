@@ -309,7 +309,10 @@ impl Classify for PoolError {
             Self::Zfs(cstor_zfs::Error::Refused { .. }) => Class::new("zfs_refused", reason::ZFS_REFUSED),
             Self::Zfs(_) => Class::new("zfs_failed", reason::ZFS_FAILED),
             Self::Uid { .. } => Class::new("uid", reason::INVALID_REQUEST).retry(Retry::OnChange),
-            Self::Changed(_) => Class::new("changed", reason::CHANGED).retry(Retry::LookAgain),
+            // Not at once: what changes all the time would be looked at all the time.
+            Self::Changed(_) => {
+                Class::new("changed", reason::CHANGED).retry(Retry::After(Duration::from_secs(1)))
+            }
             Self::Held { .. } => Class::new("held", reason::HELD),
             Self::Clear(error) => Class::new("clear_failed", error.reason()),
         }

@@ -165,7 +165,7 @@ fn tell_state(seen: &Observed, telling: &mut Telling<'_>, pool: &Imported, unava
             status.data_errors, status.name
         ));
     }
-    if let Some(failure) = &seen.failure {
+    if let Some(failure) = seen.told_failure() {
         message.push_str(&format!(
             " The last step ({}) failed: {}",
             failure.during.label(),

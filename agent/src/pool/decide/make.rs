@@ -193,7 +193,7 @@ fn import(
     paths.extend(shared(seen, devices).map(|one| link(one.carrier)));
     paths.sort();
     paths.dedup();
-    let (reason, message) = match &seen.failure {
+    let (reason, message) = match seen.told_failure() {
         Some(failure) if failure.during.label() == "import" => (
             failure.class.reason,
             format!(
@@ -323,7 +323,7 @@ fn create(seen: &Observed, devices: &Devices<'_>, telling: &mut Telling<'_>) -> 
             return Decided::nothing();
         }
     };
-    let (reason, message) = match &seen.failure {
+    let (reason, message) = match seen.told_failure() {
         Some(failure) if failure.during.label() == "create" => (
             failure.class.reason,
             format!("The pool could not be made: {}", failure.message),

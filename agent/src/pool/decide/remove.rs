@@ -123,7 +123,7 @@ pub(super) fn decide(
 }
 
 fn going(seen: &Observed, telling: &mut Telling<'_>) {
-    let message = match &seen.failure {
+    let message = match seen.told_failure() {
         Some(failure) => format!(
             "The pool is empty and is being destroyed. The last step failed: {}",
             failure.message
