@@ -245,7 +245,10 @@ fn missing(seen: &Observed, devices: &Devices<'_>) -> Vec<String> {
 }
 
 /// Spares and cache devices of the pool: their labels do not say whose they are, but we recorded them.
-fn shared<'a, 'd>(seen: &'a Observed, devices: &'a Devices<'d>) -> impl Iterator<Item = &'a Labelled<'d>> {
+pub(super) fn shared<'a, 'd>(
+    seen: &'a Observed,
+    devices: &'a Devices<'d>,
+) -> impl Iterator<Item = &'a Labelled<'d>> {
     let recorded = seen
         .object
         .status

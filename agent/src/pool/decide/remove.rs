@@ -50,12 +50,19 @@ pub(super) fn decide(
         Ok(dormant) => dormant,
         Err(message) => return blocked(telling, reason::AMBIGUOUS, message),
     };
-    if let Some((_, found)) = dormant {
-        if found.iter().any(|one| one.label.state != DESTROYED) {
-            return make::decide(seen, devices, pools, telling);
-        }
-        going(seen, telling);
-        let clear = found.iter().filter_map(|one| {
+    let found = dormant.map(|(_, found)| found).unwrap_or_default();
+    if found.iter().any(|one| one.label.state != DESTROYED) {
+        return make::decide(seen, devices, pools, telling);
+    }
+    let phase = seen
+        .object
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.clone());
+    // It is destroyed: its disks say so, or we did it, and no disk that is here says anything else.
+    if !found.is_empty() || phase == Some(PoolPhase::Deleting) {
+        let left = found.into_iter().chain(make::shared(seen, devices));
+        let clear = left.filter_map(|one| {
             let disk = devices.left_over(one)?;
             Some(PoolStep::Clear {
                 disk: Box::new(disk),
@@ -67,6 +74,7 @@ pub(super) fn decide(
             // What has something else on it by now is not ours to clear.
             return Decided::nothing().release();
         }
+        going(seen, telling);
         return Decided::nothing().steps(clear);
     }
     let Some(guid) = seen.recorded_guid() else {
@@ -96,15 +104,6 @@ pub(super) fn decide(
             Decided::nothing().steps(clear)
         };
     };
-    // We destroyed it, and no disk that is here says anything else.
-    if seen
-        .object
-        .status
-        .as_ref()
-        .is_some_and(|status| status.phase == Some(PoolPhase::Deleting))
-    {
-        return Decided::nothing().release();
-    }
     if seen.annotation(annotation::DELETE_LOST_POOL) == Some(guid.to_string().as_str()) {
         return Decided::nothing().release();
     }

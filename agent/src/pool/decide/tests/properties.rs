@@ -106,7 +106,7 @@ fn written(step: &PoolStep) -> Vec<&str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn no_disk_is_written_that_is_not_blank_and_none_twice(case in case()) {

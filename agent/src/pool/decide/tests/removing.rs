@@ -56,6 +56,30 @@ fn an_empty_pool_is_destroyed_its_disks_cleared_and_the_object_let_go() {
 }
 
 #[test]
+fn spares_and_cache_devices_are_cleared_too() {
+    let mut case = deleted(Case::online(&["a", "b", "s"])).recorded();
+    case.ours = None;
+    case.pools.clear();
+    case.put(0, On::Nothing);
+    case.put(1, On::Nothing);
+    // The label of a spare does not say whose it is.
+    let spare = Label {
+        pool_guid: None,
+        pool_name: None,
+        comment: None,
+        state: 3,
+        txg: 0,
+        ..label(20)
+    };
+    case.put(2, On::Label(spare));
+    assert_eq!(case.decide().hold, Hold::Release, "nobody recorded it");
+    case.status.vdevs.as_mut().unwrap().push(recorded(20, "s"));
+    assert!(matches!(case.step(), PoolStep::Clear { left: Left::Label(guid), .. } if guid == Guid(20)));
+    case.put(2, On::Nothing);
+    assert_eq!(case.decide().hold, Hold::Release);
+}
+
+#[test]
 fn a_lost_pool_goes_only_by_a_persons_word() {
     let mut case = deleted(Case::online(&["a", "b"]));
     case.ours = None;
