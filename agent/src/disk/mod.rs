@@ -147,10 +147,18 @@ pub fn watcher(settings: &Settings, read: ReadContents) -> (Watcher, Disks) {
     service::watcher(scanner, catalogue, settings.every)
 }
 
-/// Looks at the disks once.
+/// Looks at the disks once: until each has described itself, or has had its time to.
 pub async fn look_once(settings: &Settings) -> Result<View, sysfs::Error> {
     let (scanner, catalogue) = scanner(settings, real_contents());
-    let inventory = scanner.look(&Inventory::default(), &Look::default()).await?;
+    let mut inventory = scanner.look(&Inventory::default(), &Look::default()).await?;
+    // One that had its time is told as undescribed, and waited for no longer.
+    let is_awaited = |inventory: &Inventory| {
+        let mut awaited = inventory.awaited.keys();
+        awaited.any(|name| !inventory.undescribed.contains_key(name))
+    };
+    while is_awaited(&inventory) {
+        inventory = scanner.look(&inventory, &Look::default()).await?;
+    }
     Ok(catalogue.view(&inventory))
 }
 
