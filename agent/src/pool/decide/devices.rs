@@ -123,6 +123,12 @@ impl<'a> Devices<'a> {
         self.labelled.iter().any(|one| one.label.vdev_guid == vdev.0)
     }
 
+    /// Whether the disk of a BlockDevice is here, was read, and has no ZFS label.
+    pub(super) fn is_without_label(&self, block_device: &str) -> bool {
+        let disk = self.disk(block_device).filter(|disk| was_read(disk));
+        disk.is_some_and(|disk| labelled_of(self.view, disk).is_none())
+    }
+
     /// Whether the disk of a device of the pool has room behind what the pool uses of it.
     pub(super) fn has_grown(&self, vdev: &Vdev) -> bool {
         let Some(one) = self

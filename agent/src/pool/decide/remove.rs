@@ -59,8 +59,16 @@ pub(super) fn decide(
         .status
         .as_ref()
         .and_then(|status| status.phase.clone());
-    // It is destroyed: its disks say so, or we did it, and no disk that is here says anything else.
-    if !found.is_empty() || phase == Some(PoolPhase::Deleting) {
+    // It is destroyed: its disks say so, or one of them is here and was cleared, which is done after that alone. That no disk
+    // is here says nothing: they may still be on their way after a boot.
+    let recorded = seen
+        .object
+        .status
+        .iter()
+        .flat_map(|status| status.vdevs.iter().flatten());
+    let mut recorded = recorded.filter_map(|vdev| vdev.block_device_name.as_deref());
+    let cleared = phase == Some(PoolPhase::Deleting) && recorded.any(|name| devices.is_without_label(name));
+    if !found.is_empty() || cleared {
         let left = found.into_iter().chain(make::shared(seen, devices));
         let clear = left.filter_map(|one| {
             let disk = devices.left_over(one)?;

@@ -50,6 +50,10 @@ fn an_empty_pool_is_destroyed_its_disks_cleared_and_the_object_let_go() {
     }
     case.put(0, On::Nothing);
     assert_eq!(case.steps().len(), 1);
+    // A boot that has not brought the disks yet is no sign that they are cleared.
+    let mut early = case.clone();
+    early.disks.clear();
+    assert_eq!(early.decide().hold, Hold::Keep);
     case.put(1, On::Nothing);
     let decided = case.decide();
     assert_eq!((decided.steps, decided.hold), (vec![], Hold::Release));
